@@ -15,14 +15,14 @@ const EXCERPT_MAX: usize = 40;
 
 /// The values that a message is about.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Subject {
+pub(crate) enum ArgumentSubject {
     /// Arguments of a tool.
     Arguments,
     /// Settings of the operator.
     Settings,
 }
 
-impl Subject {
+impl ArgumentSubject {
     fn one(self) -> &'static str {
         match self {
             Self::Arguments => "argument",
@@ -62,13 +62,13 @@ pub const fn is_argument<T: Argument>() {}
 
 /// Parses arguments. Fails with `invalid-input` if they do not match the schema.
 pub fn parse<A: DeserializeOwned + JsonSchema>(arguments: &str) -> Result<A, Error> {
-    read(arguments, Subject::Arguments).map_err(Error::invalid_input)
+    read(arguments, ArgumentSubject::Arguments).map_err(Error::invalid_input)
 }
 
 /// Parses an object. The error is a message that names the value and what it must be.
 pub(crate) fn read<A: DeserializeOwned + JsonSchema>(
     text: &str,
-    subject: Subject,
+    subject: ArgumentSubject,
 ) -> Result<A, String> {
     let mut json = serde_json::Deserializer::from_str(text);
     // The schema is built only for an error.
@@ -127,7 +127,7 @@ fn explain(
     arguments: &str,
     error: &serde_path_to_error::Error<serde_json::Error>,
     schema: &Schema,
-    subject: Subject,
+    subject: ArgumentSubject,
 ) -> String {
     let all = subject.all();
     let value = match serde_json::from_str(arguments) {
@@ -147,7 +147,7 @@ fn explain(
     misfit(&Value::Object(value), error, schema, subject)
 }
 
-fn unknown_argument(name: &str, known: &[&str], subject: Subject) -> String {
+fn unknown_argument(name: &str, known: &[&str], subject: ArgumentSubject) -> String {
     let shown = excerpt(name);
     let one = subject.one();
     if known.is_empty() {
@@ -159,7 +159,7 @@ fn unknown_argument(name: &str, known: &[&str], subject: Subject) -> String {
     }
 }
 
-fn missing_argument(name: &str, schema: &Schema, subject: Subject) -> String {
+fn missing_argument(name: &str, schema: &Schema, subject: ArgumentSubject) -> String {
     let one = subject.one();
     let property = property(schema, name);
     match property.map(without_null).and_then(expected) {
@@ -173,7 +173,7 @@ fn misfit(
     arguments: &Value,
     error: &serde_path_to_error::Error<serde_json::Error>,
     schema: &Schema,
-    subject: Subject,
+    subject: ArgumentSubject,
 ) -> String {
     let one = subject.one();
     let mut at = arguments;

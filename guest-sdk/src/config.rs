@@ -33,14 +33,14 @@
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 
-use crate::arguments::{self, Subject};
+use crate::arguments::{self, ArgumentSubject};
 use crate::host::config as host;
 use crate::{Error, schema};
 
 /// Reads the whole configuration as a type. Fails with an internal error that names the setting if
 /// it does not fit.
 pub fn load<T: DeserializeOwned + JsonSchema>() -> Result<T, Error> {
-    arguments::read(&host::get_all(), Subject::Settings).map_err(|reason| unusable(&reason))
+    arguments::read(&host::get_all(), ArgumentSubject::Settings).map_err(|reason| unusable(&reason))
 }
 
 /// Returns the JSON Schema of a configuration type, which `plugin!` declares. It admits no settings

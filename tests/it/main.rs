@@ -68,6 +68,7 @@ mod tidy;
 mod tokens;
 mod top;
 mod traces;
+mod unit_selection;
 mod upstream_admin;
 mod upstream_http;
 mod upstream_instances;

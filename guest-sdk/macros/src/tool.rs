@@ -11,7 +11,7 @@ use syn::{Error, Item, ItemFn};
 use crate::field;
 use crate::tokens::option;
 use options::Options;
-use signature::{Answer, Input, Signature};
+use signature::{Input, ReturnForm, Signature};
 
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut function = match parse_function(item) {
@@ -185,13 +185,13 @@ fn render_check(argument: &signature::Argument) -> Option<TokenStream> {
 
 /// Renders the expression for the output schema, and the one that runs the function. Both have the
 /// span of the return type.
-fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStream) {
+fn render_answer(answer: &ReturnForm, call: &TokenStream) -> (TokenStream, TokenStream) {
     match answer {
-        Answer::Value(ty) => (
+        ReturnForm::Value(ty) => (
             quote_spanned!(ty.span()=> <#ty as ::airlock_guest::IntoOutput>::schema()),
             quote_spanned!(ty.span()=> <#ty as ::airlock_guest::IntoOutput>::into_output(#call)),
         ),
-        Answer::Result(ty) => (
+        ReturnForm::Result(ty) => (
             quote_spanned!(ty.span()=> <#ty as ::airlock_guest::__private::Fallible>::schema()),
             quote_spanned!(ty.span()=> <#ty as ::airlock_guest::__private::Fallible>::into_output(#call)),
         ),

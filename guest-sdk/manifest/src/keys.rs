@@ -6,7 +6,7 @@ use crate::form::Form;
 pub const SCHEMA: &str = "airlock.plugin/1";
 
 /// Valid values of a key.
-pub(crate) enum Kind {
+pub(crate) enum KeyKind {
     /// A text.
     Text(Form),
     /// One of these words.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     /// A table with keys of the author's choice.
     Free,
     /// A list of values of one kind.
-    List(&'static Kind),
+    List(&'static KeyKind),
     /// A table with these keys.
     Table(&'static [Key]),
     /// A list of tables with these keys.
@@ -36,15 +36,15 @@ pub(crate) enum Kind {
 /// One key.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     pub(crate) is_required: bool,
 }
 
-const fn required(name: &'static str, kind: Kind) -> Key {
+const fn required(name: &'static str, kind: KeyKind) -> Key {
     Key { name, kind, is_required: true }
 }
 
-const fn optional(name: &'static str, kind: Kind) -> Key {
+const fn optional(name: &'static str, kind: KeyKind) -> Key {
     Key { name, kind, is_required: false }
 }
 
@@ -52,68 +52,69 @@ const fn optional(name: &'static str, kind: Kind) -> Key {
 pub(crate) const EFFECTS: [&str; 7] =
     ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "call_tools"];
 
-const TEXT: Kind = Kind::Text(Form::Any);
-const TEXTS: Kind = Kind::List(&TEXT);
-const SIZE: Kind = Kind::Text(Form::Size);
-const TIME: Kind = Kind::Text(Form::Time);
+const TEXT: KeyKind = KeyKind::Text(Form::Any);
+const TEXTS: KeyKind = KeyKind::List(&TEXT);
+const SIZE: KeyKind = KeyKind::Text(Form::Size);
+const TIME: KeyKind = KeyKind::Text(Form::Time);
 /// The reason of a request, for the person who decides.
-const REASON: Key = required("reason", Kind::Text(Form::Reason));
+const REASON: Key = required("reason", KeyKind::Text(Form::Reason));
 /// True if the plugin works without the request.
-const OPTIONAL: Key = optional("optional", Kind::Flag);
+const OPTIONAL: Key = optional("optional", KeyKind::Flag);
 
 /// Keys of the whole manifest.
 pub(crate) const MANIFEST: &[Key] = &[
-    required("schema", Kind::OneOf(&[SCHEMA])),
-    required("id", Kind::Text(Form::Id)),
-    required("version", Kind::Text(Form::Version)),
-    required("contract", Kind::Text(Form::Contract)),
+    required("schema", KeyKind::OneOf(&[SCHEMA])),
+    required("id", KeyKind::Text(Form::Id)),
+    required("version", KeyKind::Text(Form::Version)),
+    required("contract", KeyKind::Text(Form::Contract)),
     optional("description", TEXT),
     optional("license", TEXT),
-    optional("metadata", Kind::Free),
-    optional("tool", Kind::Tables(TOOL)),
-    optional("request", Kind::Table(REQUEST)),
-    optional("config", Kind::Table(CONFIG)),
-    optional("build", Kind::Table(BUILD)),
+    optional("metadata", KeyKind::Free),
+    optional("tool", KeyKind::Tables(TOOL)),
+    optional("request", KeyKind::Table(REQUEST)),
+    optional("config", KeyKind::Table(CONFIG)),
+    optional("build", KeyKind::Table(BUILD)),
 ];
 
 /// For the builder; the embedded form has none.
-const BUILD: &[Key] = &[optional("wasi", Kind::Flag)];
+const BUILD: &[Key] = &[optional("wasi", KeyKind::Flag)];
 
-const TOOL: &[Key] = &[required("name", TEXT), optional("effects", Kind::List(&Kind::Effect))];
+const TOOL: &[Key] =
+    &[required("name", TEXT), optional("effects", KeyKind::List(&KeyKind::Effect))];
 
 /// `schema_file` is the name of a file beside `plugin.toml`, and `from_code` leaves the schema to the
 /// plugin's code; the embedded form has either as `schema`.
 const CONFIG: &[Key] = &[
     optional("schema_file", TEXT),
-    optional("schema", Kind::Free),
-    optional("from_code", Kind::Flag),
+    optional("schema", KeyKind::Free),
+    optional("from_code", KeyKind::Flag),
 ];
 
 const REQUEST: &[Key] = &[
-    optional("http", Kind::Named { keys: HTTP, has_wildcard: false }),
-    optional("secret", Kind::Named { keys: SECRET, has_wildcard: false }),
-    optional("kv", Kind::Named { keys: KV, has_wildcard: false }),
-    optional("files", Kind::Named { keys: FILES, has_wildcard: true }),
-    optional("scratch", Kind::Table(SCRATCH)),
-    optional("slot", Kind::Named { keys: SLOT, has_wildcard: false }),
-    optional("tools", Kind::Table(TOOLS)),
-    optional("clocks", Kind::Table(SWITCH)),
-    optional("limits", Kind::Table(LIMITS)),
+    optional("http", KeyKind::Named { keys: HTTP, has_wildcard: false }),
+    optional("secret", KeyKind::Named { keys: SECRET, has_wildcard: false }),
+    optional("kv", KeyKind::Named { keys: KV, has_wildcard: false }),
+    optional("files", KeyKind::Named { keys: FILES, has_wildcard: true }),
+    optional("scratch", KeyKind::Table(SCRATCH)),
+    optional("slot", KeyKind::Named { keys: SLOT, has_wildcard: false }),
+    optional("tools", KeyKind::Table(TOOLS)),
+    optional("clocks", KeyKind::Table(SWITCH)),
+    optional("limits", KeyKind::Table(LIMITS)),
 ];
 
 const HTTP: &[Key] = &[
-    required("url", Kind::Text(Form::Url)),
+    required("url", KeyKind::Text(Form::Url)),
     optional("methods", TEXTS),
-    optional("paths", Kind::List(&Kind::Text(Form::Path))),
-    optional("private", Kind::Flag),
+    optional("paths", KeyKind::List(&KeyKind::Text(Form::Path))),
+    optional("private", KeyKind::Flag),
     REASON,
     OPTIONAL,
 ];
 
 const SECRET: &[Key] = &[
-    optional("inject", Kind::Table(INJECT)),
+    optional("inject", KeyKind::Table(INJECT)),
     optional("audience", TEXTS),
-    optional("reveal", Kind::Flag),
+    optional("reveal", KeyKind::Flag),
     REASON,
     OPTIONAL,
 ];
@@ -125,35 +126,36 @@ const INJECT: &[Key] = &[
     optional("query", TEXT),
 ];
 
-const KV: &[Key] = &[required("max_bytes", SIZE), optional("cache", Kind::Flag), REASON, OPTIONAL];
+const KV: &[Key] =
+    &[required("max_bytes", SIZE), optional("cache", KeyKind::Flag), REASON, OPTIONAL];
 
 const FILES: &[Key] = &[
-    required("access", Kind::OneOf(&["read_only", "read_write"])),
+    required("access", KeyKind::OneOf(&["read_only", "read_write"])),
     optional("max_bytes", SIZE),
-    optional("max_files", Kind::Count),
+    optional("max_files", KeyKind::Count),
     REASON,
     OPTIONAL,
 ];
 
 const SCRATCH: &[Key] =
-    &[required("max_bytes", SIZE), required("max_files", Kind::Count), REASON, OPTIONAL];
+    &[required("max_bytes", SIZE), required("max_files", KeyKind::Count), REASON, OPTIONAL];
 
 /// A slot, to which the operator binds a tool.
-const SLOT: &[Key] = &[optional("description", Kind::Text(Form::Line)), REASON, OPTIONAL];
+const SLOT: &[Key] = &[optional("description", KeyKind::Text(Form::Line)), REASON, OPTIONAL];
 
 const TOOLS: &[Key] =
-    &[required("call", Kind::List(&Kind::Text(Form::ToolName))), REASON, OPTIONAL];
+    &[required("call", KeyKind::List(&KeyKind::Text(Form::ToolName))), REASON, OPTIONAL];
 
 const SWITCH: &[Key] = &[REASON, OPTIONAL];
 
 const LIMITS: &[Key] = &[
-    optional("fuel", Kind::Count),
+    optional("fuel", KeyKind::Count),
     optional("cpu_time", TIME),
     optional("deadline", TIME),
     optional("memory", SIZE),
-    optional("host_calls", Kind::Count),
+    optional("host_calls", KeyKind::Count),
     optional("result", SIZE),
-    optional("http_requests", Kind::Count),
+    optional("http_requests", KeyKind::Count),
     optional("http_request", SIZE),
     optional("http_response", SIZE),
     optional("http_timeout", TIME),
@@ -170,9 +172,9 @@ fn collect(prefix: &str, keys: &[Key], paths: &mut Vec<String>) {
     for key in keys {
         let path = format!("{prefix}{}", key.name);
         match key.kind {
-            Kind::Table(keys) => collect(&format!("{path}."), keys, paths),
-            Kind::Tables(keys) => collect(&format!("{path}[]."), keys, paths),
-            Kind::Named { keys, .. } => collect(&format!("{path}.NAME."), keys, paths),
+            KeyKind::Table(keys) => collect(&format!("{path}."), keys, paths),
+            KeyKind::Tables(keys) => collect(&format!("{path}[]."), keys, paths),
+            KeyKind::Named { keys, .. } => collect(&format!("{path}.NAME."), keys, paths),
             _ => paths.push(path),
         }
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::fault::{Fault, Faults};
 use crate::form::{ANY, Form, Read, is_name, shown, url_defect};
 use crate::key_path::KeyPath;
-use crate::keys::{EFFECTS, Key, Kind, MANIFEST};
+use crate::keys::{EFFECTS, Key, KeyKind, MANIFEST};
 
 /// Maximum number of requests of one kind: an operator decides about each.
 const MAX_NAMED: usize = 32;
@@ -22,7 +22,7 @@ const SIMILAR: f64 = 0.75;
 /// bound.
 pub(crate) fn check(document: &Value, read: Read<'_>, faults: &mut Faults) -> bool {
     let mut walk = Walk { read, faults, is_bounded: true };
-    walk.value(&KeyPath::default(), &Kind::Table(MANIFEST), document);
+    walk.value(&KeyPath::default(), &KeyKind::Table(MANIFEST), document);
     walk.is_bounded
 }
 
@@ -33,41 +33,41 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn value(&mut self, key: &KeyPath, kind: &Kind, value: &Value) {
+    fn value(&mut self, key: &KeyPath, kind: &KeyKind, value: &Value) {
         match (kind, value) {
             _ if self.faults.is_full() => {}
-            (Kind::Text(form), Value::String(text)) if form.fits(text) => {
+            (KeyKind::Text(form), Value::String(text)) if form.fits(text) => {
                 if let Err(problem) = (self.read)(*form, text) {
                     self.fault(key, problem);
                 }
             }
-            (Kind::OneOf(words), Value::String(word)) => self.word(key, words, word),
-            (Kind::Effect, Value::String(effect)) => {
+            (KeyKind::OneOf(words), Value::String(word)) => self.word(key, words, word),
+            (KeyKind::Effect, Value::String(effect)) => {
                 // The rules know which names there are.
                 let kind = effect.split_once('.').map_or(effect.as_str(), |(kind, _)| kind);
                 self.word(key, &EFFECTS, kind);
             }
-            (Kind::Count, Value::Number(number)) if number.is_u64() => {}
-            (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) => {}
-            (Kind::List(of), Value::Array(elements)) => {
+            (KeyKind::Count, Value::Number(number)) if number.is_u64() => {}
+            (KeyKind::Flag, Value::Bool(_)) | (KeyKind::Free, Value::Object(_)) => {}
+            (KeyKind::List(of), Value::Array(elements)) => {
                 if self.is_few(key, elements.len(), MAX_ELEMENTS) {
                     for (index, element) in elements.iter().enumerate() {
                         self.value(&key.element(index), of, element);
                     }
                 }
             }
-            (Kind::Tables(keys), Value::Array(tables)) => {
+            (KeyKind::Tables(keys), Value::Array(tables)) => {
                 if self.is_few(key, tables.len(), MAX_TABLES) {
                     for (index, table) in tables.iter().enumerate() {
-                        self.value(&key.element(index), &Kind::Table(keys), table);
+                        self.value(&key.element(index), &KeyKind::Table(keys), table);
                     }
                 }
             }
-            (Kind::Table(keys), Value::Object(members)) => self.table(key, keys, members),
-            (Kind::Named { keys, has_wildcard }, Value::Object(members)) => {
+            (KeyKind::Table(keys), Value::Object(members)) => self.table(key, keys, members),
+            (KeyKind::Named { keys, has_wildcard }, Value::Object(members)) => {
                 self.named(key, keys, *has_wildcard, members);
             }
-            (Kind::Text(Form::Url), Value::String(url)) => {
+            (KeyKind::Text(Form::Url), Value::String(url)) => {
                 let found = shown(url);
                 let expected = expected(kind);
                 self.fault(key, format!("found {found}, {}, expected {expected}", url_defect(url)));
@@ -149,21 +149,21 @@ impl Walk<'_> {
                 );
                 self.faults.push(Fault::of_name(member.clone(), problem));
             }
-            self.value(&member, &Kind::Table(keys), value);
+            self.value(&member, &KeyKind::Table(keys), value);
         }
     }
 }
 
-fn expected(kind: &Kind) -> String {
+fn expected(kind: &KeyKind) -> String {
     match kind {
-        Kind::Text(form) => form.expected().to_owned(),
-        Kind::OneOf(words) => any_of(words),
-        Kind::Effect => any_of(&EFFECTS),
-        Kind::Flag => "true or false".to_owned(),
-        Kind::Count => "a whole number from 0".to_owned(),
-        Kind::List(_) => "a list".to_owned(),
-        Kind::Tables(_) => "a list of tables".to_owned(),
-        Kind::Free | Kind::Table(_) | Kind::Named { .. } => "a table".to_owned(),
+        KeyKind::Text(form) => form.expected().to_owned(),
+        KeyKind::OneOf(words) => any_of(words),
+        KeyKind::Effect => any_of(&EFFECTS),
+        KeyKind::Flag => "true or false".to_owned(),
+        KeyKind::Count => "a whole number from 0".to_owned(),
+        KeyKind::List(_) => "a list".to_owned(),
+        KeyKind::Tables(_) => "a list of tables".to_owned(),
+        KeyKind::Free | KeyKind::Table(_) | KeyKind::Named { .. } => "a table".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ use airlock_scripts::runs::EXECUTE;
 use airlock_strings::nearest;
 use airlock_terminal::{
     outcome::CommandOutcome,
-    output::{self, Failure},
+    output::{self, CommandFailure},
     record::{LedgerReport, NestedCall, millis},
     session::{self, ConfigFile, ExecutorLoad},
     tool_call::{client_of, reachable, show},
@@ -53,7 +53,7 @@ struct CallReport<'a> {
     meta: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     extra: Members,
-    error: Option<Failure>,
+    error: Option<CommandFailure>,
     duration_ms: f64,
     fuel: Option<u64>,
     calls: Vec<NestedCall>,
@@ -134,7 +134,7 @@ fn report<'a>(
         structured: output.and_then(|output| output.structured.clone()),
         meta: output.and_then(|output| output.meta.clone()),
         extra: output.and_then(|output| output.extra.clone()),
-        error: result.as_ref().err().map(Failure::from),
+        error: result.as_ref().err().map(CommandFailure::from),
         duration_ms: millis(account.duration),
         fuel: account.fuel,
         calls: account.nested,

@@ -15,7 +15,7 @@ use airlock_config::ConfigError;
 use airlock_config_import::{Imported, SettingOutcome, import};
 use airlock_terminal::{
     outcome::CommandOutcome,
-    output::{self, CodedFailure, Failure},
+    output::{self, CodedFailure, CommandFailure},
 };
 
 /// Translate the configuration of Bifrost or of a desktop agent
@@ -102,7 +102,7 @@ fn nothing(args: &ImportArgs, name: &str, imported: &Imported) -> anyhow::Result
             "program": imported.program,
             "file": name,
             "settings": imported.lines,
-            "error": Failure::new("nothing_taken", message),
+            "error": CommandFailure::new("nothing_taken", message),
         }))?;
         return Ok(CommandOutcome::Failure);
     }

@@ -18,7 +18,7 @@ use airlock_gateway::{Gateway, command_line};
 use airlock_scripts::runs::EXECUTE;
 use airlock_terminal::{
     outcome::CommandOutcome,
-    output::{self, Failure},
+    output::{self, CommandFailure},
     record::{LedgerReport, NestedCall, millis},
     session::{self, ConfigFile, ExecutorLoad},
 };
@@ -74,7 +74,7 @@ struct RunReport {
     /// The calls that the run waits for; `None` if it is not suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Value>,
-    error: Option<Failure>,
+    error: Option<CommandFailure>,
     #[serde(skip)]
     suspension: Option<String>,
 }
@@ -170,7 +170,7 @@ impl RunReport {
             fuel: None,
             duration_ms: 0.0,
             waits: None,
-            error: Some(Failure::from(error)),
+            error: Some(CommandFailure::from(error)),
             suspension: None,
         }
     }
@@ -192,7 +192,7 @@ impl RunReport {
             duration_ms: millis(account.duration),
             waits: suspension.map(airlock_core::tool::Suspension::to_json),
             suspension: error.filter(|_| suspension.is_some()).map(ToString::to_string),
-            error: error.filter(|_| suspension.is_none()).map(Failure::from),
+            error: error.filter(|_| suspension.is_none()).map(CommandFailure::from),
         }
     }
 }
@@ -240,7 +240,7 @@ fn show(report: &RunReport, config: &str, script: &Path) -> anyhow::Result<()> {
     }
     match (&report.error, &report.result) {
         (Some(failure), _) => {
-            output::complain(&Failure {
+            output::complain(&CommandFailure {
                 message: located(&failure.message, script),
                 ..failure.clone()
             });

@@ -68,20 +68,20 @@ impl Team {
         Ok(Self { client, members })
     }
 
-    /// Returns the directory of the audit log of one gateway.
-    pub(super) fn audit_log(&self, at: usize) -> &Path {
-        &self.members[at].audit_log
+    /// Returns the directory of the audit log of the first gateway.
+    pub(super) fn audit_log(&self) -> &Path {
+        &self.members[0].audit_log
     }
 
-    /// Adds the MCP server with [`TOOL`] at one gateway.
-    pub(super) async fn add_desk(&self, at: usize) -> anyhow::Result<()> {
+    /// Adds the MCP server with [`TOOL`] at the first gateway.
+    pub(super) async fn add_desk(&self) -> anyhow::Result<()> {
         let this_program = std::env::current_exe().context("cannot tell where this program is")?;
         let desk = json!({
             "name": "desk", "connection_type": "stdio",
             "stdio_config": {"command": this_program, "args": ["demo-mcp-server"]},
             "tools_to_execute": ["*"],
         });
-        self.operate(at, Method::POST, "/api/mcp/client", Some(&desk)).await.map(drop)
+        self.operate(0, Method::POST, "/api/mcp/client", Some(&desk)).await.map(drop)
     }
 
     /// Makes the virtual key of ann at one gateway, with this `rate_limit`.

@@ -64,7 +64,7 @@ struct WaitingLines {
 }
 
 /// Writes one line.
-pub(crate) struct Line<'a> {
+pub(crate) struct StderrLine<'a> {
     lines: &'a Lines,
     is_urgent: bool,
 }
@@ -96,18 +96,18 @@ impl LogLines {
 }
 
 impl<'a> MakeWriter<'a> for LogLines {
-    type Writer = Line<'a>;
+    type Writer = StderrLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line { lines: &self.0, is_urgent: true }
+    fn make_writer(&'a self) -> StderrLine<'a> {
+        StderrLine { lines: &self.0, is_urgent: true }
     }
 
-    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
-        Line { lines: &self.0, is_urgent: *metadata.level() <= Level::WARN }
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> StderrLine<'a> {
+        StderrLine { lines: &self.0, is_urgent: *metadata.level() <= Level::WARN }
     }
 }
 
-impl Write for Line<'_> {
+impl Write for StderrLine<'_> {
     /// Adds a whole line, as the format of `tracing_subscriber` writes it.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.lines.add(&self.lines.form.visible(text), self.is_urgent);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn log(lines: &LogLines, is_urgent: bool, text: &str) {
-        let mut line = Line { lines: &lines.0, is_urgent };
+        let mut line = StderrLine { lines: &lines.0, is_urgent };
         line.write_all(text.as_bytes()).expect("a line never fails");
     }
 

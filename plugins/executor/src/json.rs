@@ -7,6 +7,8 @@ use serde::Serialize;
 /// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
 /// same limit, and what one of them refuses is a failure of the executor instead of the script.
 pub const MAX_DEPTH: usize = 127;
+/// Bytes that a text has room for from the start: enough for the arguments of most calls. A text is moved when it grows.
+const ROOM_BYTES: usize = 128;
 
 /// Reason for which a value cannot be JSON.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,13 +60,12 @@ pub fn check_distinct<'k>(keys: impl IntoIterator<Item = &'k str>) -> Result<(),
 
 /// Returns the JSON text of one value, which `write` writes.
 pub fn written(write: impl FnOnce(&mut Writer) -> Result<(), Unfit>) -> Result<String, Unfit> {
-    let mut writer = Writer::default();
+    let mut writer = Writer { out: Vec::with_capacity(ROOM_BYTES), depth: 0 };
     write(&mut writer)?;
     Ok(writer.finish())
 }
 
 /// JSON text in the making.
-#[derive(Default)]
 pub struct Writer {
     out: Vec<u8>,
     depth: usize,

@@ -42,9 +42,22 @@ impl Answer {
         match self {
             Self::Json(json) => parse(&json)
                 .map_err(|error| ToolError::internal(format!("its result is not JSON: {error}"))),
-            Self::Text(plain) => Ok(parse(&plain).unwrap_or_else(|_| text(plain))),
+            Self::Text(plain) if may_be_json(&plain) => {
+                Ok(parse(&plain).unwrap_or_else(|_| text(plain)))
+            }
+            Self::Text(plain) => Ok(text(plain)),
         }
     }
+}
+
+/// Returns whether a text begins as JSON does, or as a name of a number that a parser may read besides. Any other text would
+/// make the parser fail, which allocates an error.
+fn may_be_json(text: &str) -> bool {
+    let first = text.trim_ascii_start().bytes().next();
+    matches!(
+        first,
+        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'N' | b'I')
+    )
 }
 
 /// The error of a tool, as scripts examine it.
@@ -69,5 +82,43 @@ impl ToolError {
     /// Creates the error of a tool that has a fault.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { kind: "internal".into(), message: message.into(), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_data_if_it_is_json() {
+        for (plain, is_data) in [
+            (" {\"a\": 1}", true),
+            ("\n[1]", true),
+            ("\"x\"", true),
+            ("-1.5", true),
+            ("true", true),
+            ("null", true),
+            ("no", false),
+            ("ok", false),
+            ("", false),
+            ("- a list", false),
+        ] {
+            let answer = Answer::Text(plain.to_owned());
+            let value = answer.into_value(
+                |json| if is_data { Ok(json.len()) } else { Err("no JSON") },
+                |text| usize::MAX - text.len(),
+            );
+            let expected = if is_data { plain.len() } else { usize::MAX - plain.len() };
+            assert_eq!(value, Ok(expected), "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_json_is_not_parsed() {
+        for plain in ["ok", "", "\u{a0}{}", "(1)", "Done: 3"] {
+            let answer = Answer::Text(plain.to_owned());
+            let value = answer.into_value(|_| Ok::<_, &str>(true), |_| false);
+            assert_eq!(value, Ok(false), "{plain}");
+        }
     }
 }

@@ -21,7 +21,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | `binder`, `scopes`, `children` | names: where they are bound, and what is not analysed |
-//! | `values`, `heap` | values and objects |
+//! | `values`, `heap`, `locals` | values, objects and variables |
 //! | `state` | the state of the analysis, and its end |
 //! | `statements`, `loops`, `catching` | statements |
 //! | `expressions`, `calls`, `tools`, `functions` | expressions, and calls in them |
@@ -43,6 +43,8 @@ mod functions;
 mod heap;
 #[path = "flow/known.rs"]
 mod known;
+#[path = "flow/locals.rs"]
+mod locals;
 #[path = "flow/loops.rs"]
 mod loops;
 #[path = "flow/scopes.rs"]

@@ -67,10 +67,10 @@ pub fn fetch(
         .with_header("accept", "text/html, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5")
         .send()?
         .ok()?;
-    let kind = page::Kind::detect(response.header("content-type"), &response.body)?;
+    let kind = page::PageKind::detect(response.header("content-type"), &response.body)?;
     let source = response.text();
     let (title, text) = match (format, kind) {
-        (Format::Markdown, page::Kind::Html) => page::readable(&source)?,
+        (Format::Markdown, page::PageKind::Html) => page::readable(&source)?,
         _ => (None, source),
     };
     let (text, length, next_offset) = page::piece(&text, offset, max_length)?;

@@ -11,14 +11,14 @@ const SKIPPED: [&str; 14] = [
 
 /// Type of a response's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PageKind {
     /// HTML.
     Html,
     /// Any other text.
     Text,
 }
 
-impl Kind {
+impl PageKind {
     /// Determines the type by the media type, or else by the first bytes. Fails if the content is
     /// not text.
     pub(crate) fn detect(content_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn only_text_is_accepted_by_media_type_or_content() {
-        assert_eq!(Kind::detect(Some("text/HTML; charset=utf-8"), b""), Ok(Kind::Html));
-        assert_eq!(Kind::detect(Some("application/ld+json"), b""), Ok(Kind::Text));
-        assert_eq!(Kind::detect(None, b"\n<!DOCTYPE html><p>"), Ok(Kind::Html));
-        assert_eq!(Kind::detect(None, b"plain"), Ok(Kind::Text));
-        assert!(Kind::detect(None, b"\x89PNG\0").is_err());
+        assert_eq!(PageKind::detect(Some("text/HTML; charset=utf-8"), b""), Ok(PageKind::Html));
+        assert_eq!(PageKind::detect(Some("application/ld+json"), b""), Ok(PageKind::Text));
+        assert_eq!(PageKind::detect(None, b"\n<!DOCTYPE html><p>"), Ok(PageKind::Html));
+        assert_eq!(PageKind::detect(None, b"plain"), Ok(PageKind::Text));
+        assert!(PageKind::detect(None, b"\x89PNG\0").is_err());
         assert_eq!(
-            Kind::detect(Some("image/png"), b"").unwrap_err().message(),
+            PageKind::detect(Some("image/png"), b"").unwrap_err().message(),
             "the page is image/png, and only text can be read"
         );
     }

@@ -33,7 +33,7 @@ pub struct Entry {
     /// Name within the directory.
     pub name: String,
     /// Kind of the entry.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Size in bytes, of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
@@ -42,7 +42,7 @@ pub struct Entry {
 /// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FileKind {
     /// A file.
     File,
     /// A directory.
@@ -86,7 +86,7 @@ fn list(grants: &Grants, path: &str, max_entries: usize) -> Result<Listing, Erro
 
 fn root(grants: &Grants) -> Result<Listing, Error> {
     let names = grants.names()?.iter().cloned();
-    let entries = names.map(|name| Entry { name, kind: Kind::Directory, size: None }).collect();
+    let entries = names.map(|name| Entry { name, kind: FileKind::Directory, size: None }).collect();
     Ok(Listing { path: String::new(), entries, truncated: false })
 }
 
@@ -103,15 +103,15 @@ pub(crate) fn entries(place: &Location) -> Result<(Vec<DirEntry>, bool), Error> 
 
 fn describe(entry: &DirEntry) -> Entry {
     // Neither call follows a symlink.
-    let kind = entry.file_type().map_or(Kind::Other, Kind::from);
+    let kind = entry.file_type().map_or(FileKind::Other, FileKind::from);
     let size = match kind {
-        Kind::File => entry.metadata().ok().map(|metadata| metadata.len()),
+        FileKind::File => entry.metadata().ok().map(|metadata| metadata.len()),
         _ => None,
     };
     Entry { name: entry.file_name().to_string_lossy().into_owned(), kind, size }
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for FileKind {
     fn from(kind: FileType) -> Self {
         if kind.is_file() {
             Self::File
@@ -170,7 +170,7 @@ mod tests {
     fn a_symlink_is_listed_as_one() {
         let (base, grants) = directory();
         std::os::unix::fs::symlink("/etc", base.path().join("docs/d")).unwrap();
-        assert_eq!(list(&grants, "docs", 100).unwrap().entries[3].kind, Kind::Symlink);
+        assert_eq!(list(&grants, "docs", 100).unwrap().entries[3].kind, FileKind::Symlink);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::grants::{Grants, Location};
-use crate::list::{self, Kind};
+use crate::list::{self, FileKind};
 
 /// Limits of `max_hits`.
 const HITS: RangeInclusive<usize> = 1..=1_000;
@@ -198,7 +198,7 @@ impl Search<'_> {
         let mut below = Vec::new();
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let kind = entry.file_type().map_or(Kind::Other, Kind::from);
+            let kind = entry.file_type().map_or(FileKind::Other, FileKind::from);
             let place = Location {
                 shown: format!("{}/{name}", directory.place.shown),
                 path: directory.place.path.join(entry.file_name()),
@@ -207,7 +207,7 @@ impl Search<'_> {
             if self.name.as_ref().is_none_or(|glob| glob.matches(&name, &path_below)) {
                 self.hit(entry, kind, &place, found)?;
             }
-            if kind == Kind::Directory && directory.depth < self.max_depth {
+            if kind == FileKind::Directory && directory.depth < self.max_depth {
                 below.push(Ahead { place, below: path_below + "/", depth: directory.depth + 1 });
             }
         }
@@ -222,14 +222,14 @@ impl Search<'_> {
     fn hit(
         &self,
         entry: &DirEntry,
-        kind: Kind,
+        kind: FileKind,
         place: &Location,
         found: &mut Found,
     ) -> Result<(), Full> {
         let Some(content) = &self.content else {
             return self.push(found, Hit { path: place.shown.clone(), line: None, text: None });
         };
-        if kind != Kind::File {
+        if kind != FileKind::File {
             return Ok(());
         }
         let Some(text) = text(entry, place) else {

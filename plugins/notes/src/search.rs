@@ -20,7 +20,7 @@ const SHOWN_AFTER: usize = 140;
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hits {
     /// Notes that hold every word, the newest first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<NoteHit>,
     /// Pass this as `before` to search older notes; absent when all have been searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_before: Option<u32>,
@@ -28,7 +28,7 @@ pub struct Hits {
 
 /// A note that was found.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Hit {
+pub struct NoteHit {
     /// The note without its text.
     #[serde(flatten)]
     pub note: Summary,
@@ -59,7 +59,7 @@ fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Resu
     let words = words(query)?;
     let FoundNotes { notes: hits, next_before } =
         shelf.look(before, limit, |id, version, note| {
-            holds(&note, &words).then(|| Hit {
+            holds(&note, &words).then(|| NoteHit {
                 note: Summary::new(id, version, &note),
                 excerpt: excerpt(&note.text, &words),
             })

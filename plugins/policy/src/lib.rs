@@ -22,9 +22,9 @@ const FAILED: &str = "rule_failed";
 
 /// The guard.
 #[derive(Debug)]
-pub struct Policy;
+pub struct PolicyGuard;
 
-impl Guard for Policy {
+impl Guard for PolicyGuard {
     const HOOKS: &'static [Hook] = &[Hook::Before, Hook::After];
 
     fn check_settings(settings: &str) -> Result<(), Error> {
@@ -40,7 +40,7 @@ impl Guard for Policy {
     }
 }
 
-airlock_guest::guard!(Policy);
+airlock_guest::guard!(PolicyGuard);
 
 /// Evaluates the rules for a call in their order. The first that denies it ends; the questions of the others are one.
 fn decide(call: &Call, when: When, outcome: Option<&Outcome>) -> Result<Verdict, Error> {

@@ -24,7 +24,7 @@ fn rule(condition: &str) -> Value {
 fn decision(condition: &str) -> Result<bool, String> {
     let rule = rule(condition);
     Settings::check(&json!({"rules": [rule]}).to_string()).map_err(|error| error.to_string())?;
-    match Policy::before(&payment(&rule)).expect("a verdict") {
+    match PolicyGuard::before(&payment(&rule)).expect("a verdict") {
         Verdict::Allow => Ok(false),
         Verdict::Deny { code, reason } if code == FAILED => Err(reason),
         Verdict::Deny { code, .. } if code == "r" => Ok(true),
@@ -102,7 +102,7 @@ fn verdict(rules: &Value, n: u8, count: usize) -> Verdict {
     let mut rules = rules.clone();
     rules["rules"].as_array_mut().expect("a list").truncate(count);
     let call = Call::new("bank-pay", &json!({"n": n})).with_settings(&rules);
-    Policy::before(&call).expect("a verdict")
+    PolicyGuard::before(&call).expect("a verdict")
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn rules_after_a_call_see_its_result_or_its_error_and_their_failures_show_nothin
         let settings = json!({"rules": [rule]}).to_string();
         assert_eq!(Settings::check(&settings), Ok(()), "{condition}");
         for (outcome, expected) in [(&success, of_success), (&failure, of_failure)] {
-            match (Policy::after(&payment(&rule), outcome).expect("a verdict"), expected) {
+            match (PolicyGuard::after(&payment(&rule), outcome).expect("a verdict"), expected) {
                 (Verdict::Allow, None) => {}
                 (Verdict::Deny { code, reason }, Some(expected)) => {
                     assert_eq!(code, expected, "{condition}: {reason}");

@@ -62,7 +62,7 @@ fn marked(text: &str, found: &[FoundSecret]) -> String {
 }
 
 /// A string of a document that has secrets.
-struct Hit<'j> {
+struct LiteralHit<'j> {
     literal: Literal<'j>,
     text: Cow<'j, str>,
     found: Vec<FoundSecret>,
@@ -70,14 +70,14 @@ struct Hit<'j> {
 
 /// Iterates over the strings that have secrets of these kinds. Fails at one that is not valid, which the gateway does not
 /// pass.
-fn hits<'j>(json: &'j str, kinds: &[Kind]) -> impl Iterator<Item = Result<Hit<'j>, Error>> {
+fn hits<'j>(json: &'j str, kinds: &[Kind]) -> impl Iterator<Item = Result<LiteralHit<'j>, Error>> {
     Literals { json, at: 0, name: "" }.filter_map(move |literal| {
         let text = match literal.text(json) {
             Ok(text) => text,
             Err(error) => return Some(Err(error)),
         };
         let found = find::secrets(&text, literal.name, kinds);
-        (!found.is_empty()).then_some(Ok(Hit { literal, text, found }))
+        (!found.is_empty()).then_some(Ok(LiteralHit { literal, text, found }))
     })
 }
 

@@ -65,14 +65,16 @@ fn renamed<'a>(message: &str, code: &'a str, bindings: &Bindings) -> Option<(&'a
 fn operation(message: &str) -> Option<&'static str> {
     let types = message.split_once("not supported for types ")?.1;
     let (left, right) = types.split_once(" and ")?;
-    let has = |name: &str| left.contains(name) || right.contains(name);
     let is_sum = message.contains("Operation `+`");
     let sets = left.contains("`set`") && right.contains("`set`");
     Some(if sets && message.contains("compare") {
         "compare sets by a method: `a.issubset(b)`, `a.issuperset(b)`"
-    } else if has("`NoneType`") {
+    } else if types.contains("`NoneType`") {
         "one of the values is `None`: `dict.get` found no such key, or a tool returned nothing"
-    } else if is_sum && has("`string`") && (has("`int`") || has("`float`")) {
+    } else if is_sum
+        && types.contains("`string`")
+        && (types.contains("`int`") || types.contains("`float`"))
+    {
         "a number and a string are not added: write `str(x)`, or an f-string"
     } else if is_sum {
         "`+` joins two values of one type: convert one of them first, as in `list(x)` or `str(x)`"

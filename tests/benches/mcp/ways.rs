@@ -22,7 +22,8 @@ use super::{http::Http, lines::Lines};
 const DIRECT: Work = Work::Call(server::FIRST);
 const THROUGH: Work = Work::Call("server-ok_000");
 /// Tool of the plugin.
-const PLUGIN: Work = Work::Call("noop-ok");
+const PLUGIN_TOOL: &str = "noop-ok";
+const PLUGIN: Work = Work::Call(PLUGIN_TOOL);
 
 /// A client with its connection.
 enum Client {
@@ -96,6 +97,11 @@ pub(crate) struct Way {
 impl Way {
     pub(crate) fn name(&self) -> String {
         format!("{}, {}", self.route.name(), self.era.name())
+    }
+
+    /// Returns whether it calls the tool of the plugin.
+    pub(crate) fn is_of_plugin(&self) -> bool {
+        matches!(self.work, Work::Call(PLUGIN_TOOL))
     }
 }
 

@@ -20,7 +20,7 @@ impl Bare {
         pool.total_component_instances(8)
             .linear_memory_keep_resident(4 << 20)
             .table_keep_resident(128 << 10);
-        pool.pagemap_scan(Enabled::Auto).decommit_batch_size(8).max_memory_size(64 << 20);
+        pool.pagemap_scan(Enabled::Auto).max_memory_size(64 << 20);
         let mut config = Config::new();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool)).consume_fuel(true);
         let engine = Engine::new(&config).expect("an engine");

@@ -12,7 +12,7 @@ pub(super) struct Signature {
     /// One expression per line of the doc comment.
     pub(super) docs: Vec<Expr>,
     pub(super) inputs: Vec<Input>,
-    pub(super) answer: Answer,
+    pub(super) answer: ReturnForm,
 }
 
 /// One parameter.
@@ -30,7 +30,7 @@ pub(super) struct Argument {
     pub(super) ty: Type,
 }
 
-pub(super) enum Answer {
+pub(super) enum ReturnForm {
     /// A type that converts to an output.
     Value(Type),
     /// A type named `Result`, of any crate.
@@ -178,11 +178,11 @@ fn check_type(ty: &Type) -> syn::Result<()> {
     Err(Error::new_spanned(ty, message))
 }
 
-fn parse_answer(output: &ReturnType) -> Answer {
+fn parse_answer(output: &ReturnType) -> ReturnForm {
     match output {
-        ReturnType::Default => Answer::Value(parse_quote!(())),
-        ReturnType::Type(_, ty) if ends_in(ty, "Result") => Answer::Result((**ty).clone()),
-        ReturnType::Type(_, ty) => Answer::Value((**ty).clone()),
+        ReturnType::Default => ReturnForm::Value(parse_quote!(())),
+        ReturnType::Type(_, ty) if ends_in(ty, "Result") => ReturnForm::Result((**ty).clone()),
+        ReturnType::Type(_, ty) => ReturnForm::Value((**ty).clone()),
     }
 }
 

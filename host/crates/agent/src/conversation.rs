@@ -1,6 +1,9 @@
 //! The request to the model, extended in every round.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use serde_json::Value;
 
@@ -34,8 +37,8 @@ pub(super) struct Conversation {
     unforced: Unforced,
     /// The part about which guards have decided.
     pub(super) seen: SeenItems,
-    /// The placeholders that the model gets in the places of parts that guards hide.
-    pub(super) placeholders: Arc<Placeholders>,
+    /// The placeholders that the model gets in the places of parts that guards hide. Made for the first guard.
+    pub(super) placeholders: OnceLock<Arc<Placeholders>>,
     /// The request as the caller sent it, if guards have replaced texts of it.
     sent: Option<Box<Prompt>>,
 }
@@ -84,7 +87,7 @@ impl Conversation {
             hidden: Vec::new(),
             unforced,
             seen,
-            placeholders: Arc::default(),
+            placeholders: OnceLock::new(),
             sent: None,
         };
         if offers && this.prompt.takes_tools() {
@@ -93,15 +96,23 @@ impl Conversation {
         this
     }
 
+    /// Returns whether a guard has hidden parts of the request.
+    pub(super) fn has_placeholders(&self) -> bool {
+        self.placeholders.get().is_some_and(|placeholders| !placeholders.is_empty())
+    }
+
     /// Returns whether the gateway offers tools.
     pub(super) fn offers(&self) -> bool {
         !self.names.offered.is_empty()
     }
 
     fn offer(&mut self, caller: &Caller) {
+        let mut listed = caller.list().map(|entry| &entry.tool).peekable();
+        if listed.peek().is_none() {
+            return;
+        }
         let own: BTreeSet<String> = self.prompt.own_names().collect();
-        let tools =
-            caller.list().map(|entry| &entry.tool).filter(|tool| !own.contains(tool.name.as_str()));
+        let tools = listed.filter(|tool| !own.contains(tool.name.as_str()));
         let tools: Vec<_> = tools.cloned().collect();
         let mut offered: BTreeSet<_> =
             tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();

@@ -18,7 +18,8 @@ use airlock_core::{
 };
 use airlock_model::{Object, ReplyChunk};
 
-/// Event of a running request. The last event of each request is `Done` or `Failed`.
+/// Event of a running request. The last event of each request is `Done` or `Failed`. The rare variants are boxed, because
+/// a stream moves an event through several steps for each chunk.
 #[derive(Debug)]
 pub enum Event {
     /// A piece of a streamed response. Those of all rounds together are one reply: one beginning, one end.
@@ -26,7 +27,7 @@ pub enum Event {
     /// chunks.
     Chunk(ReplyChunk),
     /// A call of a tool of the gateway begins, or is refused.
-    Started(CallStarted),
+    Started(Box<CallStarted>),
     /// Progress of a call. Only if the request has [`reports`](super::Request::reports).
     Progress {
         /// Id of the call in the conversation.
@@ -43,7 +44,7 @@ pub enum Event {
         part: Box<Content>,
     },
     /// A call has ended.
-    Ended(CallEnded),
+    Ended(Box<CallEnded>),
     /// The results of a round of calls are sent to the model, which responds again.
     Round {
         /// Rounds of calls so far.
@@ -215,17 +216,20 @@ struct SlotState {
     event: Option<Event>,
     /// The part of the work that waits for room.
     waiting: Option<Waker>,
+    /// Number of events that wait for their turn or for room.
+    queued: usize,
 }
 
 impl EventSlot {
     /// Takes the event, and wakes the part of the work that waits for its room.
     fn take(&self) -> Option<Event> {
         let mut state = self.state.lock();
-        let event = state.event.take()?;
+        // Looked at first: taking an empty place copies as many bytes as taking an event.
+        state.event.as_ref()?;
         if let Some(waiting) = state.waiting.take() {
             waiting.wake();
         }
-        Some(event)
+        state.event.take()
     }
 
     fn has_event(&self) -> bool {
@@ -241,6 +245,32 @@ impl EventSlot {
         }
         state.event = event.take();
         Poll::Ready(())
+    }
+
+    /// Moves an event here if there is room and no event waits. Returns whether it did.
+    fn put_at_once(&self, event: &mut Option<Event>) -> bool {
+        let mut state = self.state.lock();
+        let has_room = state.event.is_none() && state.queued == 0;
+        if has_room {
+            state.event = event.take();
+        }
+        has_room
+    }
+}
+
+/// Counts an event that waits, until it is dropped.
+struct WaitingEvent<'s>(&'s EventSlot);
+
+impl<'s> WaitingEvent<'s> {
+    fn begin(slot: &'s EventSlot) -> Self {
+        slot.state.lock().queued += 1;
+        Self(slot)
+    }
+}
+
+impl Drop for WaitingEvent<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().queued -= 1;
     }
 }
 
@@ -269,6 +299,11 @@ impl Emitter {
         // Not inside of the future, which would have room for the event twice.
         let mut event = Some(event);
         async move {
+            // Most events of a stream find room and no other event that waits, and need no turn.
+            if self.slot.put_at_once(&mut event) {
+                return;
+            }
+            let _queued = WaitingEvent::begin(&self.slot);
             let _turn = self.turn.lock().await;
             poll_fn(|context| self.slot.poll_put(&mut event, context)).await;
         }
@@ -393,6 +428,28 @@ mod tests {
                 matches!(event, Some(Event::Round { rounds }) if rounds == expected),
                 "{event:?}"
             );
+        }
+        assert!(run.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn an_event_that_finds_room_does_not_overtake_one_that_waits() {
+        let mut run = Run::new(|emitter| async move {
+            emitter.emit(round(0)).await;
+            let mut first = pin!(emitter.emit(round(1)));
+            assert!(poll!(first.as_mut()).is_pending());
+            emitter.handed_over().await;
+            join(emitter.emit(round(2)), first).await;
+            // One that is dropped is not waited for.
+            let mut dropped = Box::pin(emitter.emit(round(0)));
+            assert!(poll!(dropped.as_mut()).is_pending());
+            drop(dropped);
+            emitter.handed_over().await;
+            assert!(poll!(pin!(emitter.emit(round(3)))).is_ready());
+        });
+        for expected in 0..4 {
+            let event = run.next().await;
+            assert!(matches!(event, Some(Event::Round { rounds }) if rounds == expected));
         }
         assert!(run.next().await.is_none());
     }

@@ -14,7 +14,7 @@ mod texts;
 use std::sync::Arc;
 
 use airlock_core::{
-    door::{Caller, ModelGuards, Placeholders, ReviewedExchange, ReviewedText},
+    door::{Caller, ModelGuards, ReviewedExchange, ReviewedText},
     tool::{GuardActs, GuardHook},
 };
 
@@ -22,7 +22,7 @@ pub(super) use self::{
     reply::{ReplyWindows, ReviewedReply},
     restored::restore_items,
 };
-use crate::Failure;
+use crate::{Failure, conversation::Conversation};
 use airlock_model::Route;
 
 /// The guards that look at the requests to a model, or at its responses, and the placeholders of the request.
@@ -42,9 +42,9 @@ impl<'c> ModelReview<'c> {
         caller: &'c Caller,
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
-        placeholders: &Arc<Placeholders>,
+        conversation: &Conversation,
     ) -> Option<Self> {
-        Self::new(caller, GuardHook::BeforeModel, route, acts, placeholders)
+        Self::new(caller, GuardHook::BeforeModel, route, acts, conversation)
     }
 
     /// Creates the review of a response of the model that the route has asked; `None` if no guard looks at it, and the
@@ -53,9 +53,9 @@ impl<'c> ModelReview<'c> {
         caller: &'c Caller,
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
-        placeholders: &Arc<Placeholders>,
+        conversation: &Conversation,
     ) -> Option<Self> {
-        Self::new(caller, GuardHook::AfterModel, route, acts, placeholders)
+        Self::new(caller, GuardHook::AfterModel, route, acts, conversation)
     }
 
     fn new(
@@ -63,11 +63,11 @@ impl<'c> ModelReview<'c> {
         hook: GuardHook,
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
-        placeholders: &Arc<Placeholders>,
+        conversation: &Conversation,
     ) -> Option<Self> {
         let view = caller.view();
         let guards = view.model_guards(hook);
-        if guards.is_none() && placeholders.is_empty() {
+        if guards.is_none() && !conversation.has_placeholders() {
             return None;
         }
         let exchange = ReviewedExchange {
@@ -76,7 +76,7 @@ impl<'c> ModelReview<'c> {
             tenant: view.tenant().clone(),
             membership: view.shared_membership().clone(),
             acts: acts.cloned().unwrap_or_default(),
-            placeholders: placeholders.clone(),
+            placeholders: conversation.placeholders.get_or_init(Arc::default).clone(),
         };
         Some(Self { guards, exchange, fallbacks: route.fallbacks() })
     }

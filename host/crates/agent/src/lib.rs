@@ -83,7 +83,7 @@ pub use self::{
     error::{AUTH_REQUIRED, AgentError, Failure, control_status},
     event::{CallEnded, CallStarted, Completion, Event, RespondingProvider, Run},
     observer::RequestObserver,
-    present::{Message, Presenter, ResultSource, raw_error},
+    present::{Presenter, ResultMessage, ResultSource, raw_error},
     record::{describe, milliseconds},
     request::{Request, TokenVisibility},
     results::content_owner,

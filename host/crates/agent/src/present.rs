@@ -18,7 +18,7 @@ use airlock_core::{
 
 /// Content of the message with the result of a call.
 #[derive(Debug)]
-pub struct Message {
+pub struct ResultMessage {
     /// The result as text.
     pub(crate) text: String,
     /// The result with its images as content parts; `None` if there are no images, or the provider does
@@ -106,13 +106,13 @@ impl Presenter<'_> {
     }
 
     /// Presents a result. Structured data is YAML.
-    pub fn output(&self, output: ToolOutput) -> Message {
+    pub fn output(&self, output: ToolOutput) -> ResultMessage {
         let content = output.into_readable(self.is_servers_own);
         self.message(String::new(), &content.iter().collect::<Vec<_>>(), self.server.as_ref())
     }
 
     /// Presents an error of the tool `name`.
-    pub fn error(&self, name: &str, error: &CallError) -> Message {
+    pub fn error(&self, name: &str, error: &CallError) -> ResultMessage {
         let heading = heading(name);
         let message = Content::text(error.message());
         if let Some(own) = error.tool_error() {
@@ -129,7 +129,7 @@ impl Presenter<'_> {
         heading: String,
         content: &[&Content],
         server: Option<&Provenance>,
-    ) -> Message {
+    ) -> ResultMessage {
         let text = join(content.iter().copied());
         let Presented { text, remark, kept_out_tokens } = match (self.results, server) {
             (Some(results), Some(server)) => results.present(text, server, self.tenant),
@@ -146,11 +146,11 @@ impl Presenter<'_> {
                 parts::with_images(&frame, content.iter().copied())
             }
         });
-        Message { text: frame.around(&text), parts: parts.flatten(), kept_out_tokens }
+        ResultMessage { text: frame.around(&text), parts: parts.flatten(), kept_out_tokens }
     }
 }
 
-impl Message {
+impl ResultMessage {
     /// Creates a message of one text.
     pub fn plain(text: String) -> Self {
         Self { text, parts: None, kept_out_tokens: 0 }
@@ -345,7 +345,7 @@ mod tests {
         );
         let silent = CallError::from(ToolError::new(ErrorKind::Internal, " "));
         assert_eq!(
-            Message::refusal("t", &silent).text,
+            ResultMessage::refusal("t", &silent).text,
             "Error executing tool t: the tool failed and gave no reason"
         );
     }

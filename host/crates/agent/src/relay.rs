@@ -21,9 +21,7 @@ mod ending;
 mod round;
 mod shown;
 
-use std::{collections::BTreeSet, mem, pin::pin};
-
-use tokio::time::sleep_until;
+use std::{collections::BTreeSet, mem};
 
 pub(super) use self::ending::StreamEnd;
 use self::{
@@ -42,7 +40,10 @@ use super::{
     names::CallableNames,
 };
 use airlock_conversation::Delta;
-use airlock_core::threads::{self, INLINE_BYTES};
+use airlock_core::{
+    threads::{self, INLINE_BYTES},
+    timer::StreamTimer,
+};
 use airlock_model::{Charge, Chunks, ReplyChunk};
 
 /// Bytes of a response that are charged at a time.
@@ -109,7 +110,8 @@ pub(super) struct Relay {
 
 /// A response that is collected while it is relayed, and charged as it grows.
 struct CollectedAnswer<'a> {
-    answer: Box<Answer>,
+    /// `None` before its first chunk: a stream in which nothing is held back needs no room for it.
+    answer: Option<Box<Answer>>,
     held: &'a Charge,
     bytes: usize,
     charged_bytes: usize,
@@ -144,14 +146,14 @@ impl Relay {
         let mut collected = CollectedAnswer::new(&allowance.held);
         let mut found = 0;
         // One timer for all chunks.
-        let mut over = pin!(sleep_until(allowance.deadline));
+        let mut over = StreamTimer::until(allowance.deadline);
         loop {
             let next = tokio::select! {
                 biased;
                 next = chunks.next() => next?,
-                () = &mut over => return Err(allowance.timeout()),
+                () = over.ended() => return Err(allowance.timeout()),
             };
-            let Some(mut chunk) = next else { return Ok(collected.answer) };
+            let Some(mut chunk) = next else { return Ok(collected.answer.unwrap_or_default()) };
             if let Some(controlled) = &mut controlled {
                 controlled.receives(&chunk);
             }
@@ -265,16 +267,16 @@ impl Relay {
 
 impl<'a> CollectedAnswer<'a> {
     fn new(held: &'a Charge) -> Self {
-        Self { answer: Box::default(), held, bytes: 0, charged_bytes: 0 }
+        Self { answer: None, held, bytes: 0, charged_bytes: 0 }
     }
 
     /// Adds copies of the pieces of a chunk: here if it is small, else on a blocking thread. Charges the growth,
     /// [`CHARGE_BYTES`] or more at a time. Returns the chunk. Fails if there is no memory.
     async fn add(&mut self, mut chunk: ReplyChunk) -> Result<ReplyChunk, Failure> {
         if chunk.bytes() <= INLINE_CHUNK_BYTES {
-            self.bytes += add_pieces(&mut self.answer, &chunk);
+            self.bytes += add_pieces(self.answer.get_or_insert_default(), &chunk);
         } else {
-            let mut answer = mem::take(&mut self.answer);
+            let mut answer = self.answer.take().unwrap_or_default();
             let tenant = self.held.tenant();
             let adding = threads::run(&tenant, move || {
                 let bytes = add_pieces(&mut answer, &chunk);
@@ -282,7 +284,7 @@ impl<'a> CollectedAnswer<'a> {
             });
             // Boxed: most chunks are small.
             let (answer, added, bytes) = Box::pin(adding).await;
-            self.answer = answer;
+            self.answer = Some(answer);
             self.bytes += bytes;
             chunk = added;
         }
@@ -332,7 +334,8 @@ mod tests {
             let added = if let Some(added) = at_once { added } else { adding.as_mut().await };
             drop(adding);
             assert!(added.is_ok_and(|chunk| chunk.deltas().len() == 1));
-            assert!(collected.answer.bytes() >= bytes && collected.bytes >= bytes);
+            assert!(collected.answer.is_some_and(|answer| answer.bytes() >= bytes));
+            assert!(collected.bytes >= bytes);
         }
     }
 }

@@ -105,12 +105,12 @@ impl RoundListener {
             arguments: call.arguments.clone().unwrap_or_default(),
             extra: call.item.extra.clone(),
         };
-        self.emitter.emit(Event::Started(started)).await;
+        self.emitter.emit(Event::Started(Box::new(started))).await;
     }
 
     async fn end(&self, ended: &CallOutcome) {
         self.reports.flush(&self.emitter).await;
-        self.emitter.emit(Event::Ended(ended.to_event())).await;
+        self.emitter.emit(Event::Ended(Box::new(ended.to_event()))).await;
     }
 }
 

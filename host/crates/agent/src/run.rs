@@ -65,42 +65,45 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
 }
 
 /// Runs a chat completion to its last event.
-async fn work(
+fn work(
     models: Arc<Models>,
     caller: Caller,
     mut request: Box<Request>,
     settings: Settings,
     emitter: Emitter,
-) {
+) -> impl Future<Output = ()> + Send {
     let listener = RoundListener { emitter, reports: Reports::new(request.reports.take()) };
     let observer = request.observer.clone();
-    let route = models.route(&mut request.prompt.body);
-    let has_responses = route.as_ref().is_ok_and(Route::has_responses);
-    let is_controlled = route.as_ref().is_ok_and(|route| control_of(route, &caller).is_some());
-    let begun = RequestBeginning { request, has_responses, is_controlled };
-    // Boxed: a stream would keep its room until its end.
-    let beginning = Box::pin(AgentLoop::begin(begun, &caller, &settings, &listener));
-    let mut agent = beginning.await;
-    let traced = AgentSpan::begin(agent.conversation.offers());
-    agent.span = traced.own().clone();
-    let last = match route {
-        Ok(route) => agent.run(route).in_span(traced.under()).await,
-        Err(error) => Err(Box::pin(agent.failure(error.into())).await),
-    };
-    traced.end(last.as_ref().err().map(|failed| &failed.error));
-    if let Some(observer) = observer {
-        match &last {
-            Ok(completion) => observer.ended(completion.airlock.as_ref(), None),
-            Err(AgentError { error, airlock }) => {
-                observer.ended(airlock.as_ref(), Some(&with_causes(error)));
+    // A block, because an `async fn` has room for its arguments twice.
+    async move {
+        let route = models.route(&mut request.prompt.body);
+        let has_responses = route.as_ref().is_ok_and(Route::has_responses);
+        let is_controlled = route.as_ref().is_ok_and(|route| control_of(route, &caller).is_some());
+        let begun = RequestBeginning { request, has_responses, is_controlled };
+        // Boxed: a stream would keep its room until its end.
+        let beginning = Box::pin(AgentLoop::begin(begun, &caller, &settings, &listener));
+        let mut agent = beginning.await;
+        let traced = AgentSpan::begin(agent.conversation.offers());
+        agent.span = traced.own().clone();
+        let last = match route {
+            Ok(mut route) => agent.run(&mut route).in_span(traced.under()).await,
+            Err(error) => Err(Box::pin(agent.failure(error.into())).await),
+        };
+        traced.end(last.as_ref().err().map(|failed| &failed.error));
+        if let Some(observer) = observer {
+            match &last {
+                Ok(completion) => observer.ended(completion.airlock.as_ref(), None),
+                Err(AgentError { error, airlock }) => {
+                    observer.ended(airlock.as_ref(), Some(&with_causes(error)));
+                }
             }
         }
+        let last = match last {
+            Ok(completion) => Event::Done(Box::new(completion)),
+            Err(error) => Event::Failed(Box::new(error)),
+        };
+        listener.emitter.emit(last).await;
     }
-    let last = match last {
-        Ok(completion) => Event::Done(Box::new(completion)),
-        Err(error) => Event::Failed(Box::new(error)),
-    };
-    listener.emitter.emit(last).await;
 }
 
 /// Returns the control that a request to a model is told to; `None` if none is.
@@ -244,11 +247,11 @@ impl<'a> AgentLoop<'a> {
     }
 
     /// Runs the loop to its end.
-    async fn run(mut self: Box<Self>, mut route: Route<'_>) -> Result<Completion, AgentError> {
+    async fn run(mut self: Box<Self>, route: &mut Route<'_>) -> Result<Completion, AgentError> {
         let mut state = LoopState::Asking;
         loop {
             let next = match state {
-                LoopState::Asking => self.ask(&mut route).await,
+                LoopState::Asking => self.ask(route).await,
                 LoopState::Sorting { answer, calls } => self.sort(answer, calls).await,
                 LoopState::Running { answer, calls } => {
                     self.run_round(answer, calls, route.reads_images()).await
@@ -325,8 +328,7 @@ impl<'a> AgentLoop<'a> {
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
     ) -> Result<(), Failure> {
-        let placeholders = &self.conversation.placeholders;
-        let review = ModelReview::of_request(self.caller, route, acts, placeholders);
+        let review = ModelReview::of_request(self.caller, route, acts, &self.conversation);
         let Some(review) = review else { return Ok(()) };
         // Boxed: most requests have no such guards.
         let reviewing = Box::pin(review.request(&mut self.conversation, &self.allowance.held));
@@ -341,7 +343,7 @@ impl<'a> AgentLoop<'a> {
     ) -> Result<Box<Answer>, Failure> {
         let terms = Terms {
             is_streamed: self.is_streamed,
-            passes_on: self.passes_on && self.conversation.placeholders.is_empty(),
+            passes_on: self.passes_on && !self.conversation.has_placeholders(),
             max_calls: MAX_CALLS_READ as usize,
             deadline: self.allowance.deadline,
             held: &self.allowance.held,
@@ -356,8 +358,7 @@ impl<'a> AgentLoop<'a> {
             controlled.responds(route);
         }
         let acts = controlled.as_deref().map(ControlledRequest::guard_acts);
-        let placeholders = &self.conversation.placeholders;
-        let review = ModelReview::of_reply(self.caller, route, acts, placeholders);
+        let review = ModelReview::of_reply(self.caller, route, acts, &self.conversation);
         self.receive(response, review.as_ref(), controlled).await
     }
 

@@ -141,7 +141,7 @@ pub(crate) fn time(event: &Map<String, Value>) -> String {
 
 /// A line of a log, without its line end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line<'l> {
+pub(crate) struct EventLine<'l> {
     /// The bytes, which are the contents of the leaf.
     pub(crate) bytes: &'l [u8],
     /// The event, as it is written.
@@ -152,7 +152,7 @@ pub(crate) struct Line<'l> {
     pub(crate) previous: &'l str,
 }
 
-impl<'l> Line<'l> {
+impl<'l> EventLine<'l> {
     /// Writes a line with its line end.
     pub(crate) fn write(text: &mut String, event: &str, number: u64, previous: &Hash) {
         text.push_str(OPENING);
@@ -256,9 +256,9 @@ mod tests {
     fn a_line_is_split_as_it_was_written_and_other_text_is_refused() {
         let event = line("test", [("text", json!(",\"n\":5,\"prev\":\"x\"}"))]);
         let mut text = String::new();
-        Line::write(&mut text, &event, 7, &[0xab; 32]);
+        EventLine::write(&mut text, &event, 7, &[0xab; 32]);
         let text = text.trim_end();
-        let line = Line::parse(text.as_bytes()).expect("a line");
+        let line = EventLine::parse(text.as_bytes()).expect("a line");
         assert_eq!((line.event, line.number, line.previous), (&*event, 7, &*"ab".repeat(32)));
         for (from, to) in [
             ("\"n\":7", "\"n\":07"),
@@ -271,9 +271,9 @@ mod tests {
         ] {
             let end = text.rfind(from).expect("it is there");
             let changed = format!("{}{to}{}", &text[..end], &text[end + from.len()..]);
-            assert!(Line::parse(changed.as_bytes()).is_none(), "{changed}");
+            assert!(EventLine::parse(changed.as_bytes()).is_none(), "{changed}");
         }
-        assert!(Line::parse(b"\xff").is_none());
+        assert!(EventLine::parse(b"\xff").is_none());
         assert!(line.is_canonical());
         for event in [
             "{\"b\":1,\"a\":2}",
@@ -283,7 +283,7 @@ mod tests {
             "{\"a\":1.5}",
             "{\"a\":}",
         ] {
-            assert!(!Line { event, ..line }.is_canonical(), "{event}");
+            assert!(!EventLine { event, ..line }.is_canonical(), "{event}");
         }
     }
 }

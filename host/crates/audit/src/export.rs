@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    event::{Line, text},
+    event::{EventLine, text},
     read::{ReadError, each_line},
 };
 
@@ -73,7 +73,7 @@ impl SelectedLines {
         Ok(Self::Run { run, calls })
     }
 
-    fn has(&self, line: &Line<'_>) -> bool {
+    fn has(&self, line: &EventLine<'_>) -> bool {
         let Self::Run { run, calls } = self else { return true };
         line.is_about("run", run)
             || line
@@ -94,7 +94,7 @@ pub fn jsonl(path: &Path, selection: &Selection, out: &mut dyn Write) -> Result<
 fn each_selected(
     path: &Path,
     selection: &Selection,
-    mut show: impl FnMut(&Line<'_>) -> io::Result<()>,
+    mut show: impl FnMut(&EventLine<'_>) -> io::Result<()>,
 ) -> Result<(), ExportError> {
     let selected = SelectedLines::find(path, selection)?;
     let mut written = Ok(());

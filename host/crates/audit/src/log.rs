@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use crate::{
     checkpoint::Checkpoint,
     error::AuditError,
-    event::{GENESIS, LOG_CONTINUED, LOG_CREATED, LOG_RECOVERED, Line, line, now_ms},
+    event::{EventLine, GENESIS, LOG_CONTINUED, LOG_CREATED, LOG_RECOVERED, line, now_ms},
     files::{self, MAX_EVENT_BYTES},
     key::{PublicKey, SigningKey, is_name},
     publish::{Publication, Publishers},
@@ -214,7 +214,7 @@ impl AuditLog {
         let mut last = self.last;
         for event in events {
             let begin = text.len();
-            Line::write(&mut text, event, tree.size(), &last);
+            EventLine::write(&mut text, event, tree.size(), &last);
             last = leaf_hash(text[begin..].trim_end_matches('\n').as_bytes());
             tree.push(last);
         }

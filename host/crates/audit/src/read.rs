@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     checkpoint::{BadCheckpoint, Checkpoint},
-    event::Line,
+    event::EventLine,
     files,
     notes::NoteReader,
 };
@@ -44,7 +44,7 @@ impl ReadError {
 /// Shows each line of a log, oldest first, until one breaks. An incomplete line at the end is left out.
 pub(crate) fn each_line(
     path: &Path,
-    mut show: impl FnMut(&Line<'_>) -> ControlFlow<()>,
+    mut show: impl FnMut(&EventLine<'_>) -> ControlFlow<()>,
 ) -> Result<(), ReadError> {
     for mut file in files::line_files(path).map_err(ReadError::file(path))? {
         let mut reader = file.open().map_err(ReadError::file(&file.path))?;
@@ -54,7 +54,7 @@ pub(crate) fn each_line(
             if !raw.is_whole && file.is_newest {
                 return Ok(());
             }
-            let line = Line::parse(raw.bytes).filter(|_| raw.is_whole);
+            let line = EventLine::parse(raw.bytes).filter(|_| raw.is_whole);
             let line = line.ok_or_else(|| ReadError::Line { path: file.path.clone(), row })?;
             if show(&line).is_break() {
                 return Ok(());

@@ -3,7 +3,7 @@
 use airlock_strings::from_hex;
 
 use crate::{
-    event::{LOG_CONTINUED, LOG_CREATED, Line, text},
+    event::{EventLine, LOG_CONTINUED, LOG_CREATED, text},
     key::PublicKey,
     tree::{Hash, Tree},
 };
@@ -19,7 +19,7 @@ pub(crate) struct LogStart {
 
 impl LogStart {
     /// Reads the first line of a file. The error says what it does, as the end of a sentence.
-    pub(crate) fn read(line: &Line<'_>) -> Result<Self, &'static str> {
+    pub(crate) fn read(line: &EventLine<'_>) -> Result<Self, &'static str> {
         let members = line.members().ok_or("is not a JSON object")?;
         let tree = match text(&members, "kind") {
             Some(LOG_CREATED) if line.number == 0 => Tree::default(),

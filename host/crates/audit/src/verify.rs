@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    event::{KEY_ROTATED, Line, time},
+    event::{EventLine, KEY_ROTATED, time},
     files::{self, LineFile},
     key::PublicKey,
     read::ReadError,
@@ -104,7 +104,7 @@ impl LogCheck {
                 break;
             }
             let leaf = leaf_hash(raw.bytes);
-            let line = Line::parse(raw.bytes).filter(Line::is_canonical);
+            let line = EventLine::parse(raw.bytes).filter(EventLine::is_canonical);
             match &line {
                 Some(line) => self.take(line, leaf),
                 None => self.chain.take_malformed(leaf, &file.path, row),
@@ -120,7 +120,7 @@ impl LogCheck {
         Ok(())
     }
 
-    fn take(&mut self, line: &Line<'_>, leaf: Hash) {
+    fn take(&mut self, line: &EventLine<'_>, leaf: Hash) {
         if self.tree.size() == self.first && self.keys.is_none() {
             match LogStart::read(line) {
                 Ok(start) => self.begin(start),

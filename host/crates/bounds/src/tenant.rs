@@ -180,7 +180,8 @@ impl Reservation {
 
     /// Takes `more` units; false, and nothing is taken, if the tenant may not take that many.
     pub fn grow(&mut self, more: usize) -> bool {
-        let taken = self.pool.shares().take(&self.tenant, more);
+        // Nothing is always admitted. Most reservations never hold anything, and need no lock.
+        let taken = more == 0 || self.pool.shares().take(&self.tenant, more);
         self.amount += if taken { more } else { 0 };
         taken
     }
@@ -188,8 +189,10 @@ impl Reservation {
     /// Returns `less` units to the pool, at most those of the reservation.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);
-        self.amount -= less;
-        self.pool.shares().give_back(&self.tenant, less);
+        if less > 0 {
+            self.amount -= less;
+            self.pool.shares().give_back(&self.tenant, less);
+        }
     }
 }
 
@@ -244,6 +247,18 @@ mod tests {
         let tenant = Tenant::of_user([2; 32], "view", user.clone());
         assert_eq!(tenant.identity().and_then(|identity| identity.user), Some(&user));
         assert_eq!(tenant.to_string(), "key \"view\"", "a subject may be an address");
+    }
+
+    #[test]
+    fn a_reservation_of_nothing_never_waits_for_the_pool() {
+        let pool = Pool::new(1, 1);
+        // It would wait for this lock for ever.
+        let held = pool.shares();
+        let mut reservation = pool.reservation(key(1));
+        assert!(reservation.grow(0));
+        reservation.shrink(1);
+        drop(reservation);
+        drop(held);
     }
 
     #[test]

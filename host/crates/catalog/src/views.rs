@@ -72,10 +72,11 @@ impl Views {
     fn find(&self, request: &RequestKind) -> Option<View> {
         let mut kept = self.0.lock();
         let at = kept.iter().position(|kept| kept.request == *request)?;
-        let found = kept.remove(at)?;
-        let view = found.view.clone();
-        kept.push_front(found);
-        Some(view)
+        if at > 0 {
+            let found = kept.remove(at)?;
+            kept.push_front(found);
+        }
+        kept.front().map(|kept| kept.view.clone())
     }
 
     fn keep(&self, request: RequestKind, view: View) {

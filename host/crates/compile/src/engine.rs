@@ -113,15 +113,22 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_component_instance_size(INSTANCE_BYTES)
         .max_core_instance_size(INSTANCE_BYTES)
-        // With PAGEMAP_SCAN, these two limit how much is copied back; they are not the size of a
+        // With `PAGEMAP_SCAN`, these two limit how much is copied back; they are not the size of a
         // memset. A page that one call has written is copied back after every later call in the slot
         // too. Without the one for tables, a call of the script executor takes 30 µs longer.
         .linear_memory_keep_resident(4 << 20)
         .table_keep_resident(128 << 10)
         .pagemap_scan(Enabled::Auto)
-        .decommit_batch_size(8)
+        .decommit_batch_size(decommit_batch())
         .max_unused_warm_slots(32);
     pool
+}
+
+/// Returns the number of regions of memory that are returned to the kernel at once. With `PAGEMAP_SCAN`, slots are cleared in
+/// their place, and regions have no bytes unless a call has written more than is copied back. A batch of them would still be
+/// a system call, and would keep slots whose memory is in the caches of a core from the next calls.
+fn decommit_batch() -> usize {
+    if PoolingAllocationConfig::is_pagemap_scan_available() { 1 } else { 8 }
 }
 
 fn config(strategy: InstanceAllocationStrategy) -> Config {

@@ -74,10 +74,6 @@ use airlock_sandbox as sandbox;
 use airlock_server::Settings as ServerSettings;
 use airlock_store::Location;
 
-/// Maximum length of the name of a publisher, which `airlock.lock` repeats, and of a gateway in its log, which each
-/// checkpoint repeats, in bytes.
-const MAX_NAME_BYTES: usize = 64;
-
 /// Resolves a whole file. The result is complete only if there is no problem.
 pub(super) fn resolve(
     file: File,

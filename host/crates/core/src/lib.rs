@@ -1,5 +1,5 @@
 //! The gateway's core, without I/O: tools as plain data, the door that decides about each call, and
-//! the modules that both use. The limits of a call, memory, tenants and units are modules of the
+//! the modules that both use. The limits of a call, rates of log lines, memory, tenants and units are modules of the
 //! crate `airlock-bounds`, under the same names here.
 //!
 //! | module | purpose |
@@ -34,4 +34,4 @@ pub mod threads;
 pub mod tool;
 pub mod unix_time;
 
-pub use airlock_bounds::{limit, memory, tenant, units};
+pub use airlock_bounds::{limit, log_rate, memory, tenant, timer, units};

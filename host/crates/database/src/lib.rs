@@ -26,9 +26,6 @@
 //! - The time of a file is that of the process. The time of a server is the server's.
 //! - A change of a server that is lost in its last moment may have been made.
 
-// What is made for a server has no caller then.
-#![cfg_attr(not(feature = "postgres"), allow(dead_code))]
-
 pub mod columns;
 pub mod connection;
 pub mod error;

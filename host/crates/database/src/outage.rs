@@ -43,7 +43,7 @@ impl Outage {
     }
 
     /// Ends the outage. Returns whether there was one.
-    pub(crate) fn end(&mut self) -> bool {
+    pub fn end(&mut self) -> bool {
         self.until = None;
         self.reported = None;
         std::mem::take(&mut self.failures) > 0

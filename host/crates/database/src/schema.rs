@@ -14,7 +14,7 @@ pub const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-pub const MIGRATIONS: [&str; 27] = [
+pub const MIGRATIONS: [&str; 28] = [
     include_str!("schema/1_kv.sql"),
     include_str!("schema/2_responses.sql"),
     include_str!("schema/3_upstream_pins.sql"),
@@ -42,6 +42,7 @@ pub const MIGRATIONS: [&str; 27] = [
     include_str!("schema/25_written_arguments.sql"),
     include_str!("schema/26_model_guards.sql"),
     include_str!("schema/27_pending_calls.sql"),
+    include_str!("schema/28_stages.sql"),
 ];
 
 /// Version that this program reads and writes.

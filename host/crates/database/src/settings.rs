@@ -12,7 +12,7 @@ use crate::{location::Location, seal::Seals};
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// The clock of [`Settings::new`].
-static SYSTEM: LazyLock<Clock> = LazyLock::new(|| Arc::new(SystemTime::now));
+pub(crate) static SYSTEM: LazyLock<Clock> = LazyLock::new(|| Arc::new(SystemTime::now));
 
 /// Settings of the database.
 #[derive(Clone)]
@@ -39,12 +39,6 @@ impl Settings {
     /// Returns settings for a gateway, as [`Self::new`], for any location.
     pub fn at(location: Location) -> Self {
         Self { location, busy_timeout: Duration::from_secs(2), clock: SYSTEM.clone(), seal: None }
-    }
-
-    /// Returns the clock if it is another one than that of [`Self::new`].
-    pub(crate) fn injected_clock(&self) -> Option<Clock> {
-        let is_system = std::ptr::addr_eq(Arc::as_ptr(&self.clock), Arc::as_ptr(&SYSTEM));
-        (!is_system).then(|| self.clock.clone())
     }
 }
 

@@ -1,50 +1,32 @@
 //! hyper's client for services that the operator configured, such as providers of models: a pool of
-//! kept connections, TLS, and a proxy.
+//! kept connections, TLS, and a proxy. A connection is polled by the task that uses it.
 //!
 //! It follows no redirects, decodes no bodies, reads no environment and resolves names as the operating
 //! system does. Limits on time and size are its caller's, but for that on a connection: how long a
 //! response may take depends on what it is.
 
 mod connect;
+mod connection;
 mod pool;
 
 use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, Uri, header::HOST, header::PROXY_AUTHORIZATION, uri};
-use http_body_util::{BodyExt as _, Full};
-use hyper::{
-    body::{Body as _, Incoming},
-    client::conn::http1,
-};
-use rustls::pki_types::CertificateDer;
+use http_body_util::Full;
+use hyper::body::{Frame, Incoming};
 use tokio::runtime::Handle;
 
-pub use self::connect::{BadProxy, HttpProxy};
+pub use self::connect::{BadProxy, HttpProxy, HttpsSettings};
 use self::{
     connect::{BoxError, ConnectTimedOut, Connector},
-    pool::{Pool, Sender, Server},
+    connection::PolledConnection,
+    pool::{Pool, Server},
 };
-use airlock_tls::Identity;
-
-/// Settings of a client.
-#[derive(Debug)]
-pub struct HttpsSettings {
-    /// True if the service is reached over TLS.
-    pub is_tls: bool,
-    /// Time limit for a connection: name, TCP, proxy and TLS.
-    pub connect_timeout: Duration,
-    /// Proxy of all connections.
-    pub proxy: Option<HttpProxy>,
-    /// Certificates of authorities that are trusted beside those of the operating system.
-    pub authorities: Vec<CertificateDer<'static>>,
-    /// Certificate for the service, if it asks for one. A proxy never gets it.
-    pub identity: Option<Identity>,
-}
 
 /// A client of one service. Clones share its connections.
 #[derive(Debug, Clone)]
@@ -53,8 +35,6 @@ pub struct HttpsClient {
     pool: Arc<Pool>,
     /// Credential for a proxy that reads the requests.
     proxy_authorization: Option<HeaderValue>,
-    /// The server of the first request, which is usually that of all, with its header `Host`.
-    host: Arc<OnceLock<(Server, Option<HeaderValue>)>>,
 }
 
 /// Error of an exchange. It does not name the address.
@@ -91,7 +71,7 @@ impl HttpsClient {
         let proxy_authorization =
             proxy.as_ref().filter(|_| !is_tls).and_then(HttpProxy::authorization);
         let connect = Connector::new(settings)?;
-        Ok(Self { connect, pool: Arc::default(), proxy_authorization, host: Arc::default() })
+        Ok(Self { connect, pool: Arc::default(), proxy_authorization })
     }
 
     /// Sends a request and returns the response as soon as its head has arrived. The URI is absolute.
@@ -106,16 +86,14 @@ impl HttpsClient {
         loop {
             let kept = self.pool.take(&server);
             let is_kept = kept.is_some();
-            let mut sender = match kept {
-                Some(sender) => sender,
+            let mut connection = match kept {
+                Some(connection) => connection,
                 None => self.open(service.clone()).await?,
             };
-            match sender.try_send_request(request).await {
+            match connection.send(request).await {
                 Ok(response) => {
-                    let connection = UsedConnection { server, sender, pool: self.pool.clone() };
-                    return Ok(
-                        response.map(|body| HttpsBody { body, connection: Some(connection) })
-                    );
+                    let used = UsedConnection { server, connection, pool: self.pool.clone() };
+                    return Ok(response.map(|body| HttpsBody { body, used: Some(used) }));
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if is_kept => request = unsent,
@@ -127,10 +105,8 @@ impl HttpsClient {
 
     /// Returns a request in the form in which its server, or the proxy, takes it.
     fn addressed(&self, mut request: Request<Bytes>, server: &Server) -> Request<Bytes> {
-        let (first, host) = self.host.get_or_init(|| (server.clone(), server.host()));
-        let host = if first == server { host.clone() } else { server.host() };
-        if let Some(host) = host {
-            request.headers_mut().entry(HOST).or_insert(host);
+        if !request.headers().contains_key(HOST) {
+            request.headers_mut().extend(server.host().map(|host| (HOST, host)));
         }
         if let Some(authorization) = &self.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
@@ -144,7 +120,7 @@ impl HttpsClient {
     }
 
     /// Makes a connection to the service of a URI.
-    async fn open(&self, service: Uri) -> Result<Sender, HttpsError> {
+    async fn open(&self, service: Uri) -> Result<PolledConnection, HttpsError> {
         let stream = self.connect.open(service).await.map_err(|error| {
             if ConnectTimedOut::caused(&*error) {
                 HttpsError::ConnectTimeout
@@ -152,11 +128,7 @@ impl HttpsClient {
                 HttpsError::Connect(error)
             }
         })?;
-        let (sender, connection) = http1::handshake(stream).await.map_err(HttpsError::Request)?;
-        // It ends with its sender. An error is one of the exchange, too. No `async` block, which would keep room
-        // for the connection twice.
-        tokio::spawn(connection.map(drop));
-        Ok(sender)
+        PolledConnection::begin(stream).await.map_err(HttpsError::Request)
     }
 }
 
@@ -165,21 +137,21 @@ impl HttpsClient {
 pub struct HttpsBody {
     body: Incoming,
     /// The connection, until the end of the body.
-    connection: Option<UsedConnection>,
+    used: Option<UsedConnection>,
 }
 
 /// A connection on which a response arrives.
 #[derive(Debug)]
 struct UsedConnection {
     server: Server,
-    sender: Sender,
+    connection: PolledConnection,
     pool: Arc<Pool>,
 }
 
 impl HttpsBody {
     /// Waits for more of the body; `None` at its end. Trailers are left out.
     pub async fn data(&mut self) -> Result<Option<Bytes>, HttpsError> {
-        while let Some(frame) = self.body.frame().await {
+        while let Some(frame) = poll_fn(|context| self.poll_frame(context)).await {
             if let Ok(data) = frame.map_err(HttpsError::Body)?.into_data() {
                 return Ok(Some(data));
             }
@@ -188,29 +160,38 @@ impl HttpsBody {
         Ok(None)
     }
 
-    /// Keeps the connection for the next request.
+    fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.used {
+            Some(used) => used.connection.poll_frame(&mut self.body, context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// Keeps the connection for the next request. Of what is left of the body, hyper reads what has arrived. It closes
+    /// the connection unless that is the end, which streams of events have after their last one.
     fn end(&mut self) {
-        if let Some(UsedConnection { server, sender, pool }) = self.connection.take() {
-            pool.keep(server, sender);
+        let Some(used) = self.used.take() else { return };
+        let UsedConnection { server, mut connection, pool } = used;
+        if connection.is_ready() {
+            pool.keep(server, connection);
+        } else if !connection.is_closed()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
+                if connection.until_ready().await {
+                    pool.keep(server, connection);
+                }
+            });
         }
     }
 }
 
 impl Drop for HttpsBody {
     fn drop(&mut self) {
-        if self.body.is_end_stream() {
-            self.end();
-        } else if let Some(UsedConnection { server, mut sender, pool }) = self.connection.take()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            // hyper reads what has arrived of the rest. It closes the connection unless that is the end, which
-            // streams of events have after their last one.
-            runtime.spawn(async move {
-                if sender.ready().await.is_ok() {
-                    pool.keep(server, sender);
-                }
-            });
-        }
+        self.end();
     }
 }
 

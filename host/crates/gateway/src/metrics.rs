@@ -6,12 +6,10 @@
 //! | `calls` | decisions about calls of tools, and their times |
 //! | `acts` | approvals and other acts of people |
 //! | `guests` | plugins and scripts: the sandbox, the compiler, circuits |
-//! | `family` | writes one family |
 //! | `process` | the process of the gateway itself |
 
 mod acts;
 mod calls;
-mod family;
 mod guests;
 mod process;
 

@@ -203,7 +203,7 @@ impl Reloader {
         &self,
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<TakenEntries, ConfigError> {
-        let taken = self.take_file(Freshness::Last, place).await;
+        let taken = self.take_file(place).await;
         if taken.as_ref().is_ok_and(TakenEntries::is_empty) {
             info!("nothing of the configuration file has changed that is taken now");
         }
@@ -279,21 +279,20 @@ impl Reloader {
                 let this = self.clone();
                 // It logs its own outcome. The next version does not wait until the plugins are compiled.
                 self.0.parts.tasks.spawn(async move {
-                    let _ = this.take_file(Freshness::Last, None).await;
+                    let _ = this.take_file(None).await;
                 });
             }
             before = now;
         }
     }
 
-    /// Takes the settings. Fails, and logs the reason, if the file is not valid, although the entries of
-    /// the store were taken.
+    /// Takes the settings, with the last entries of the store if it is not available. Fails, and logs the
+    /// reason, if the file is not valid, although the entries of the store were taken.
     async fn take_file(
         &self,
-        freshness: Freshness,
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<TakenEntries, ConfigError> {
-        let taken = self.take(freshness, PluginLoads::Awaited, place).await;
+        let taken = self.take(Freshness::Last, PluginLoads::Awaited, place).await;
         let taken = taken.and_then(|mut taken| match taken.file_problem.take() {
             Some(problem) => Err(problem),
             None => Ok(taken),

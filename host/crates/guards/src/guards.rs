@@ -116,8 +116,8 @@ impl CallGuards for Guards {
                 };
                 return threads::decide(deciding).await;
             }
-            let work = move || poll_to_end(decide_outcome(&guards, &call, outcome));
-            threads::run(&tenant, work).await
+            threads::run(&tenant, move || poll_to_end(decide_outcome(&guards, &call, outcome)))
+                .await
         })
     }
 }

@@ -1,11 +1,11 @@
 //! Request bodies: JSON objects, bounded in bytes, time and memory.
 
-use std::time::Duration;
+use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use hyper::body::Body;
-use prometheus_client::metrics::counter::Counter;
+use hyper::body::{Body as _, Frame};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -16,7 +16,7 @@ use super::{
     respond::{ApiError, excerpt},
     work,
 };
-use airlock_ingress::{Parking, RequestBody, Seat};
+use airlock_ingress::{BodyError, ParkedRequest, Parking, RequestBody};
 use airlock_json::{self as json, Caps, RawObject, raw::MAX_MEMBERS};
 use airlock_model::{Object, RequestMemory as _};
 use airlock_requests::{ChargeRefused, RequestCharge};
@@ -57,10 +57,6 @@ pub struct BodySettings {
     /// Time for a body to arrive.
     pub read_timeout: Duration,
 }
-
-/// Counts the bytes of bodies that are read, as an extension of a request.
-#[derive(Debug, Clone)]
-pub struct ReceivedBytes(pub Counter);
 
 /// Reads and parses the body of `request`. The buffer is charged as it arrives, until the tree is
 /// built, which is charged before. Fails if the content type is not JSON, if the body is too large
@@ -107,15 +103,16 @@ pub async fn members(
     .await
 }
 
-/// Reads the body of `request` as a message of MCP. The body is bounded like that of other
-/// requests; a text that is no message is returned as such.
+/// Reads the body of `request` as a message of MCP. `headers` are those of the request. The body is bounded
+/// like that of other requests; a text that is no message is returned as such.
 pub async fn message(
+    headers: &HeaderMap,
     request: Request<RequestBody>,
     settings: BodySettings,
     charge: &RequestCharge,
 ) -> Result<Result<Message, BadMessage>, ApiError> {
     // MCP requires the content type.
-    check_type(request.headers(), |_| false)?;
+    check_type(headers, |_| false)?;
     let text = bytes(request, settings, charge).await?;
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     work::on_text(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
@@ -238,9 +235,9 @@ fn is_type(found: &str, expected: &str) -> bool {
 /// Reads the body of a request that is refused by its head, if it is small and arrives soon. A
 /// connection that is closed with an unread body is reset, and the reset can overtake the response.
 /// Meanwhile the connection may be evicted.
-pub async fn discard<B: Body + Unpin>(request: Request<B>) {
-    let _parked = Seat::from_request(&request).map(|seat| seat.park(Parking::Reading));
+pub async fn discard(request: Request<RequestBody>) {
     let mut body = request.into_body();
+    let _parked = body.seat().map(|seat| seat.park(Parking::Reading));
     if body.is_end_stream() || body.size_hint().upper().is_none_or(|bytes| bytes > MAX_DISCARDED) {
         return;
     }
@@ -270,14 +267,19 @@ async fn read_up_to(
     if announced > limit {
         return Err(too_large(limit, name));
     }
-    let _parked = Seat::from_request(&request).map(|seat| seat.park(Parking::Reading));
-    let received = request.extensions().get::<ReceivedBytes>().cloned();
     let mut body = request.into_body();
     let mut text = Vec::new();
-    let begun = Instant::now();
+    let mut wait = None;
     loop {
-        let due = begun + time.min(time_for(text.len()));
-        let frame = timeout_at(due, body.frame()).await.map_err(|_| too_slow())?;
+        // Most bodies come with their heads, and are not waited for.
+        let frame = match arrived(&mut body).await {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                let wait = wait.get_or_insert_with(|| BodyWait::begin(&body));
+                let due = wait.begun + time.min(time_for(text.len()));
+                timeout_at(due, body.frame()).await.map_err(|_| too_slow())?
+            }
+        };
         let Some(frame) = frame else { return Ok(text) };
         let frame = frame.map_err(|_| {
             ApiError::bad_request(
@@ -286,15 +288,31 @@ async fn read_up_to(
             )
         })?;
         let Ok(data) = frame.into_data() else { continue };
-        if let Some(ReceivedBytes(received)) = &received {
-            received.inc_by(data.len() as u64);
-        }
+        body.note_received(data.len());
         let len = text.len().saturating_add(data.len());
         if len > limit {
             return Err(too_large(limit, name));
         }
         make_room(&mut text, len, if announced > 0 { announced } else { limit }, charge)?;
         text.extend_from_slice(&data);
+    }
+}
+
+/// Polls a body once.
+async fn arrived(body: &mut RequestBody) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *body).poll_frame(context))).await
+}
+
+/// A wait for parts of a body. Meanwhile its connection may be evicted.
+struct BodyWait {
+    begun: Instant,
+    _parked: Option<ParkedRequest>,
+}
+
+impl BodyWait {
+    fn begin(body: &RequestBody) -> Self {
+        let parked = body.seat().map(|seat| seat.park(Parking::Reading));
+        Self { begun: Instant::now(), _parked: parked }
     }
 }
 

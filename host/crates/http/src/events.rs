@@ -1,6 +1,6 @@
 //! Streams of server-sent events to HTTP clients.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
@@ -59,7 +59,7 @@ async fn next_or_comment(
     heartbeat: &mut RepeatedTimeout,
 ) -> Option<Bytes> {
     // Dropping the future of a source loses no event.
-    heartbeat.wait(source.next()).await.unwrap_or(Some(Bytes::from_static(COMMENT)))
+    heartbeat.wait(pin!(source.next())).await.unwrap_or(Some(Bytes::from_static(COMMENT)))
 }
 
 /// Returns an event without a type. `data` must be on one line.

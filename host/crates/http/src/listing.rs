@@ -6,9 +6,9 @@ use url::form_urlencoded;
 use super::respond::ApiError;
 
 /// Entries of a page, and tools of an entry, unless the query says otherwise.
-const DEFAULT_LIMIT: usize = 100;
+pub const DEFAULT_LIMIT: usize = 100;
 /// Maximum number of both: a response has up to a million tools, as many as memory is charged for.
-const MAX_LIMIT: usize = 1_000;
+pub const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,13 +70,15 @@ impl Page {
 }
 
 fn number(name: &str, text: &str) -> Result<usize, ApiError> {
-    let number: i64 = text.parse().map_err(|_| wrong(name, "must be a number"))?;
-    usize::try_from(number).map_err(|_| wrong(name, "must be non-negative"))
+    parse_number(name, text)
+        .map_err(|message| ApiError::bad_request("invalid_value", message).about(name))
 }
 
-fn wrong(name: &str, problem: &str) -> ApiError {
-    let message = format!("Invalid {name} parameter: {problem}");
-    ApiError::bad_request("invalid_value", message).about(name)
+/// Reads the number in a parameter of a query. Fails with the message for the caller.
+pub fn parse_number(name: &str, text: &str) -> Result<usize, String> {
+    let number = text.parse::<i64>();
+    let number = number.map_err(|_| format!("Invalid {name} parameter: must be a number"))?;
+    usize::try_from(number).map_err(|_| format!("Invalid {name} parameter: must be non-negative"))
 }
 
 #[cfg(test)]

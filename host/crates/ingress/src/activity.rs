@@ -1,9 +1,9 @@
 //! Tracks the requests and responses of one connection, and ends the connection after too long a
 //! time in one state.
 //!
-//! hyper only times the head of an HTTP/1 request. An HTTP/2 connection may send pings for ever,
-//! never read its responses, or begin requests and reset them at once; none of that counts as use
-//! here.
+//! hyper only times the head of an HTTP/1 request, by a timer that it sets for each, and is told not to. An HTTP/2
+//! connection may send pings for ever, never read its responses, or begin requests and reset them at once; none of that
+//! counts as use here.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,7 +27,7 @@ const MAX_BROKEN_OFF: usize = 128;
 pub(super) struct ConnectionTimeouts {
     /// From the start of the connection to the end of the first request's head.
     pub(super) first_head: Duration,
-    /// Without any request.
+    /// Without any request. Over HTTP/1, the next head arrives in it.
     pub(super) idle: Duration,
     /// From the moment a response is ready until all of it is sent.
     pub(super) write: Duration,

@@ -1,12 +1,14 @@
 //! The end of a connection that the gateway closes: the wait for a reason, and the time that is left to it then.
 
-use std::time::Duration;
+use std::{future::poll_fn, pin::Pin, time::Duration};
 
-use futures_util::stream::FuturesUnordered;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::activity::{Activity, CloseReason, ConnectionTimeouts};
+use super::{
+    activity::{Activity, CloseReason, ConnectionTimeouts},
+    woken::Woken,
+};
 
 /// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
 /// needs the client.
@@ -20,21 +22,32 @@ pub(super) enum Closing {
     Draining,
 }
 
-/// Waits until the gateway closes a connection. The wait is polled only when it was woken: a connection is polled several
+/// The wait until the gateway closes a connection. It is polled only when it was woken: a connection is polled several
 /// times for each request, and timers and notifications take locks each time.
-pub(super) fn wait<'a>(
-    activity: &'a Activity,
-    waits: &'a ConnectionTimeouts,
-    draining: &'a CancellationToken,
-) -> FuturesUnordered<impl Future<Output = Closing> + Send + 'a> {
-    let waiting = async move {
+pub(super) struct ClosingWait<F>(Woken<Pin<Box<F>>>);
+
+impl<F: Future<Output = Closing>> ClosingWait<F> {
+    /// Waits for the cause. Dropping the future loses nothing.
+    pub(super) async fn cause(&mut self) -> Closing {
+        poll_fn(|context| self.0.poll_by(context, |wait, context| wait.as_mut().poll(context)))
+            .await
+    }
+}
+
+/// Begins to wait until the gateway closes a connection.
+pub(super) fn wait(
+    activity: &Activity,
+    waits: &ConnectionTimeouts,
+    draining: &CancellationToken,
+) -> ClosingWait<impl Future<Output = Closing> + Send> {
+    // Boxed: it is dropped before the connection is.
+    ClosingWait(Woken::new(Box::pin(async move {
         tokio::select! {
             biased;
             reason = activity.end(waits) => Closing::Reason(reason),
             () = draining.cancelled() => Closing::Draining,
         }
-    };
-    FuturesUnordered::from_iter([waiting])
+    })))
 }
 
 /// Completes when a connection that is being closed has used up its time.

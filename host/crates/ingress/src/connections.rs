@@ -6,10 +6,11 @@
 //! is known once a request of it has come; then it may have requests running on three quarters of the
 //! places, in all and of one peer.
 
+mod claim;
+
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    hash::Hash,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -21,6 +22,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use self::claim::{Claim, TenantCounts};
 use super::{
     activity::{Activity, ParkedRequest, Parking},
     peer::Peer,
@@ -34,8 +36,6 @@ const EVICTED_PART: usize = 16;
 /// their room until they are closed, so without this limit a peer that opens connections faster
 /// than its evicted ones end would take all room.
 const CLOSING_PART: usize = 4;
-/// One in this many of a maximum is never taken by requests of one tenant.
-const OTHERS_PART: usize = 4;
 /// Places beyond the maximum, for connections that only ask for the state of the gateway. One peer
 /// gets half of them.
 const RESERVED: usize = 8;
@@ -63,10 +63,7 @@ pub struct Connections {
 struct ConnectionTable {
     /// Connections that hold room, by number: open ones, and evicted ones that are not closed yet.
     places: HashMap<u64, ConnectionPlace>,
-    /// Number of connections on which requests of a tenant run.
-    by_tenant: HashMap<Tenant, usize>,
-    /// The same for each peer.
-    by_tenant_at: HashMap<(Peer, Tenant), usize>,
+    counts: TenantCounts,
     /// Connections that were refused since the last log line about them.
     refused: u64,
     /// Time of that line.
@@ -78,8 +75,8 @@ struct ConnectionPlace {
     activity: Arc<Activity>,
     is_reserved: bool,
     is_evicted: bool,
-    /// Tenant of the first of the requests that run, and their number.
-    claimed: Option<(Tenant, usize)>,
+    /// The tenant of the first of the requests that run, or of the last one that ran.
+    claim: Option<Claim>,
 }
 
 impl ConnectionPlace {
@@ -92,7 +89,12 @@ impl ConnectionPlace {
     }
 
     fn is_of(&self, tenant: &Tenant, peer: Peer) -> bool {
-        self.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant) && self.peer == peer
+        self.running().is_some_and(|claim| claim.is_of(tenant)) && self.peer == peer
+    }
+
+    /// Returns the claim of the requests that run.
+    fn running(&self) -> Option<&Claim> {
+        self.claim.as_ref().filter(|claim| claim.is_running())
     }
 }
 
@@ -149,7 +151,7 @@ impl Connections {
             activity: activity.clone(),
             is_reserved,
             is_evicted: false,
-            claimed: None,
+            claim: None,
         };
         table.places.insert(number, place);
         let connections = self.clone();
@@ -204,11 +206,6 @@ fn has_part(
 /// Returns a maximum with the connections that may be evicted but not closed yet.
 fn with_closing(max: usize) -> usize {
     max.saturating_add((max / CLOSING_PART).max(1))
-}
-
-/// Returns the part of a maximum that one tenant may have.
-fn share(max: usize) -> usize {
-    max - max / OTHERS_PART
 }
 
 impl ConnectionTable {
@@ -284,7 +281,7 @@ impl ConnectionTable {
         let mut ranked: Vec<_> = ranked
             .filter_map(|(number, place)| {
                 let rank = place.activity.rank()?;
-                let held = place.claimed.as_ref().map_or(0, |(tenant, _)| self.held_by(tenant));
+                let held = place.running().map_or(0, Claim::connections);
                 Some(((rank.class(), Reverse(held), rank), *number))
             })
             .collect();
@@ -299,65 +296,42 @@ impl ConnectionTable {
         let is_evicted = place.activity.evict();
         if is_evicted {
             place.is_evicted = true;
-            self.unclaim(number);
+            if let Some(claim) = &mut place.claim {
+                claim.end();
+            }
         }
         is_evicted
     }
 
-    /// Number of connections on which requests of a tenant run.
-    fn held_by(&self, tenant: &Tenant) -> usize {
-        self.by_tenant.get(tenant).copied().unwrap_or_default()
-    }
-
     /// Counts a request of a tenant. False if the tenant has its share of the connections.
     fn claim(&mut self, limits: &Connections, number: u64, tenant: &Tenant) -> bool {
-        let Some(ConnectionPlace { peer, claimed, .. }) = self.places.get_mut(&number) else {
+        let Self { places, counts, .. } = self;
+        let Some(ConnectionPlace { peer, claim, .. }) = places.get_mut(&number) else {
             return true;
         };
-        if let Some((_, requests)) = claimed {
-            *requests += 1;
-            return true;
+        if !claim.as_ref().is_some_and(|claim| claim.is_running() || claim.is_of(tenant)) {
+            let last = claim.replace(counts.claim(*peer, tenant));
+            if let Some(last) = last {
+                counts.remove(*peer, last);
+            }
         }
-        let at = (*peer, tenant.clone());
-        let here = self.by_tenant_at.get(&at).copied().unwrap_or_default();
-        let all = self.by_tenant.get(tenant).copied().unwrap_or_default();
-        if here >= share(limits.max_per_peer()) || all >= share(limits.max()) {
-            return false;
-        }
-        *claimed = Some((tenant.clone(), 1));
-        *self.by_tenant.entry(tenant.clone()).or_default() += 1;
-        *self.by_tenant_at.entry(at).or_default() += 1;
-        true
+        let claim = claim.as_mut();
+        claim.is_some_and(|claim| claim.begin(limits.max(), limits.max_per_peer()))
     }
 
     /// Removes one request from the count.
     fn release(&mut self, number: u64) {
-        let Some(ConnectionPlace { claimed: Some((_, requests)), .. }) =
-            self.places.get_mut(&number)
-        else {
-            return;
-        };
-        *requests -= 1;
-        if *requests == 0 {
-            self.unclaim(number);
+        let place = self.places.get_mut(&number);
+        if let Some(claim) = place.and_then(|place| place.claim.as_mut()) {
+            claim.release();
         }
     }
 
-    /// Removes all requests of a connection from the count.
-    fn unclaim(&mut self, number: u64) {
-        let Some(place) = self.places.get_mut(&number) else { return };
-        if let Some((tenant, _)) = place.claimed.take() {
-            subtract_one(&mut self.by_tenant_at, (place.peer, tenant.clone()));
-            subtract_one(&mut self.by_tenant, tenant);
-        }
-    }
-}
-
-fn subtract_one<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
-    if let std::collections::hash_map::Entry::Occupied(mut count) = counts.entry(key) {
-        *count.get_mut() -= 1;
-        if *count.get() == 0 {
-            count.remove();
+    /// Removes a connection.
+    fn remove(&mut self, number: u64) {
+        let place = self.places.remove(&number);
+        if let Some(ConnectionPlace { peer, claim: Some(claim), .. }) = place {
+            self.counts.remove(peer, claim);
         }
     }
 }
@@ -403,9 +377,7 @@ impl Seats {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let SeatedConnection { connections, number, .. } = &*self.seats.0;
-        let mut table = connections.table();
-        table.unclaim(*number);
-        table.places.remove(number);
+        connections.table().remove(*number);
     }
 }
 
@@ -416,8 +388,7 @@ impl Drop for ConnectionSlot {
 )]
 pub struct ShareInUse;
 
-/// A request on its connection. It travels with the request as an extension. Clones are the same
-/// request.
+/// A request on its connection. It travels with the body of the request. Clones are the same request.
 #[derive(Clone)]
 pub struct Seat(Arc<SeatState>);
 
@@ -427,11 +398,6 @@ struct SeatState {
 }
 
 impl Seat {
-    /// Returns the seat that a request came with.
-    pub fn from_request<B>(request: &http::Request<B>) -> Option<Self> {
-        request.extensions().get().cloned()
-    }
-
     /// Returns whether only the state of the gateway may be asked for.
     pub fn is_reserved(&self) -> bool {
         self.0.connection.is_reserved

@@ -34,7 +34,7 @@ impl ShownCertificate {
     /// Reads a certificate in DER format; `None` if the end of its validity cannot be read from it.
     pub(super) fn new(der: &[u8]) -> Option<Self> {
         let end = airlock_tls::validity(der)?.end;
-        Some(Self { digest: CertificateDigest::of(der), end })
+        Some(Self { digest: CertificateDigest::from_der(der), end })
     }
 }
 
@@ -81,7 +81,7 @@ impl Ingress {
         tokio::time::sleep(end.duration_since(SystemTime::now()).unwrap_or_default()).await;
     }
 
-    fn shown(self) -> Option<ShownCertificate> {
+    pub(super) fn shown(self) -> Option<ShownCertificate> {
         match self {
             Self::Remote { certificate, .. } => certificate,
             Self::Socket(_) => None,

@@ -6,7 +6,7 @@
 //!
 //! A connection has a place, or is closed at once. What it does is its activity, by which it is closed after
 //! too long a time in one state, or evicted for another one. Each request is handed to the [`HttpService`] of
-//! the caller, with the [`Ingress`] that it came by and its [`Seat`] as an extension; the response is sent part
+//! the caller, with the [`Ingress`] that it came by and its [`Seat`] beside the body; the response is sent part
 //! by part, and its memory is charged until it is sent.
 //!
 //! | module | purpose |
@@ -15,10 +15,13 @@
 //! | `accept` | accepts connections over TCP and through the Unix socket |
 //! | `connections` | the places: their number, the share of a peer and of a tenant, eviction |
 //! | `activity` | the requests and responses of one connection |
+//! | `woken` | work that is polled only after a wake-up |
 //! | `closing` | the reasons for which the gateway closes a connection, and the time that is left then |
 //! | `peer` | the remote end, for the limits of each |
 //! | `ingress` | the way that a request came in, with its address and certificate |
 //! | `request_body`, `response` | the bodies of requests and of responses |
+//! | `next_request` | a request that hyper has read and not polled |
+//! | `body_wake` | leaves out the wake-up of a connection by the end of a body |
 //! | `version` | HTTP/1 or HTTP/2, by the first bytes of a connection |
 //! | `tls` | the listener's certificate, and those of callers |
 //! | [`socket`] | the Unix socket |
@@ -27,16 +30,21 @@
 
 mod accept;
 mod activity;
+mod body_wake;
 mod closing;
 mod connections;
 mod ingress;
 mod listen;
+mod next_request;
 mod peer;
 mod request_body;
 mod response;
 pub mod socket;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod version;
+mod woken;
 
 pub use self::{
     activity::{Activity, EvictionRank, ParkedRequest, Parking, RunningRequest},

@@ -3,13 +3,13 @@
 use std::{
     convert::Infallible,
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, future::Either};
+use futures_util::future::{Either, OptionFuture};
 use http::Request;
 use hyper::{
     body::Incoming,
@@ -32,9 +32,11 @@ use tracing::{debug, info};
 use super::{
     accept::{AcceptedConnection, accept, accept_local, either},
     activity::{Activity, ConnectionTimeouts},
+    body_wake::ConnectionWaker,
     closing::{self, Closing, goodbye},
     connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS},
     ingress::Ingress,
+    next_request::NextRequest,
     request_body::RequestBody,
     response::{ChargedReply, send},
     socket::SocketListener,
@@ -71,7 +73,7 @@ pub struct ConnectionSettings {
     pub read_timeout: Duration,
     /// Time for a client to read a response.
     pub write_timeout: Duration,
-    /// Time that a connection may stay open without a request.
+    /// Time that a connection may stay open without a request; over HTTP/1 at most `read_timeout`.
     pub idle_timeout: Duration,
     /// Time for requests in flight to end after the drain has begun.
     pub drain_timeout: Duration,
@@ -245,10 +247,12 @@ impl<S: HttpService> ConnectionContext<S> {
         // A connection may last for hours, and would keep the parts of settings that are long replaced.
         drop(opened);
         let waits = waits(&settings, &slot);
-        let mut certificate_ended = pin!(tls::certificate_ended(tls.as_ref(), ingress, &chain));
+        // Without a certificate, it is polled once and not with each poll of the connection.
+        let certificate = tls::certificate_ended(tls.as_ref(), ingress, &chain);
+        let mut certificate_ended = pin!(OptionFuture::from(certificate));
         let begun = tokio::select! {
             biased;
-            () = &mut certificate_ended => {
+            Some(()) = &mut certificate_ended => {
                 debug!("the certificate of a caller without a request has expired or is revoked, so its connection is closed");
                 return;
             }
@@ -267,43 +271,51 @@ impl<S: HttpService> ConnectionContext<S> {
         let service = self.service.clone();
         let activity = slot.activity.clone();
         let seats = slot.seats();
-        let handled = service_fn(move |mut request: Request<Incoming>| {
+        let handled = service_fn(move |request: Request<Incoming>| {
             // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
             // may be dropped before its first poll.
+            NextRequest::note_read();
             let handler = service.current();
             let running = activity.begin();
             let seat = seats.seat();
-            request.extensions_mut().insert(seat.clone());
-            let request = request.map(RequestBody::from);
+            let request = request.map(|body| RequestBody::from(body).with_seat(seat.clone()));
             // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
             Box::pin(async move {
+                NextRequest::note_polled();
                 let answer = handler.handle(request, ingress).await;
                 Ok::<_, Infallible>(send(answer, running, Some(seat)))
             })
         });
-        let times = ConnectionTimes { waits, drain: settings.drain_timeout };
+        let drain = settings.drain_timeout;
         // Boxed: a task would keep room for a connection once for each future that it is moved into.
         match version {
             HttpVersion::Http1 => {
                 let builder = http1_builder(&settings);
                 let connection = Box::pin(builder.serve_connection(stream, handled));
                 drop(builder);
-                self.run(connection, certificate_ended, &slot.activity, times).await;
+                let waker = Some(ConnectionWaker::default());
+                // The next head has its time from the end of the response before it, as with hyper's timer, which would be
+                // set for each request.
+                let idle = waits.idle.min(settings.read_timeout);
+                let times = ConnectionTimes { waits: ConnectionTimeouts { idle, ..waits }, drain };
+                self.run(connection, waker, certificate_ended, &slot.activity, times).await;
             }
             HttpVersion::Http2 => {
                 let builder = http2_builder(&settings, self.tasks.clone());
                 let connection = Box::pin(builder.serve_connection(stream, handled));
                 drop(builder);
-                self.run(connection, certificate_ended, &slot.activity, times).await;
+                let times = ConnectionTimes { waits, drain };
+                self.run(connection, None, certificate_ended, &slot.activity, times).await;
             }
         }
     }
 
-    /// Runs a connection until its end, or until the gateway closes it.
+    /// Runs a connection until its end, or until the gateway closes it. One of HTTP/1 has a waker of its own.
     async fn run<C>(
         &self,
         mut connection: Pin<Box<C>>,
-        certificate_ended: impl Future<Output = ()>,
+        waker: Option<ConnectionWaker>,
+        certificate_ended: impl Future<Output = Option<()>>,
         activity: &Activity,
         times: ConnectionTimes,
     ) where
@@ -315,9 +327,12 @@ impl<S: HttpService> ConnectionContext<S> {
         let cause = tokio::select! {
             biased;
             // Before the first request is read.
-            () = certificate_ended => None,
-            result = &mut connection => return ended(result),
-            cause = waiting.next() => cause,
+            Some(()) = certificate_ended => None,
+            result = poll_fn(|context| match &waker {
+                Some(waker) => waker.poll(connection.as_mut(), context),
+                None => connection.as_mut().poll(context),
+            }) => return ended(result),
+            cause = waiting.cause() => Some(cause),
         };
         // It would take a notification for one of the waits below.
         drop(waiting);
@@ -370,10 +385,7 @@ fn waits(settings: &ConnectionSettings, slot: &ConnectionSlot) -> ConnectionTime
 
 fn http1_builder(settings: &ConnectionSettings) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(settings.read_timeout)
-        .max_buf_size(settings.max_header_bytes);
+    builder.header_read_timeout(None::<Duration>).max_buf_size(settings.max_header_bytes);
     builder
 }
 

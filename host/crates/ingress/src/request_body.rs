@@ -2,6 +2,10 @@
 
 use std::{
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -10,14 +14,24 @@ use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 
+use super::{body_wake::poll_body, connections::Seat};
+
 /// Reason that a body ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a request.
-pub enum RequestBody {
-    /// From a socket of the gateway.
+/// The body of a request, with what a gateway keeps of each request. It is not in the extensions of the request, whose
+/// map takes an allocation for itself and one for each value.
+pub struct RequestBody {
+    source: ArrivingBody,
+    seat: Option<Seat>,
+    /// Counts the bytes of bodies that are read.
+    received: Option<Arc<AtomicU64>>,
+}
+
+enum ArrivingBody {
+    /// A socket of the gateway.
     Socket(Incoming),
-    /// From another server. Locked because requests are shared between threads, which such a body need not
+    /// Another server. Locked because requests are shared between threads, which such a body need not
     /// permit.
     PassedOn(Mutex<UnsyncBoxBody<Bytes, BodyError>>),
 }
@@ -29,7 +43,33 @@ impl RequestBody {
         B: Body + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        Self::PassedOn(Mutex::new(ForeignBody(Box::pin(body)).boxed_unsync()))
+        Self::new(ArrivingBody::PassedOn(Mutex::new(ForeignBody(Box::pin(body)).boxed_unsync())))
+    }
+
+    fn new(source: ArrivingBody) -> Self {
+        Self { source, seat: None, received: None }
+    }
+
+    /// Returns the body of a request that has a seat.
+    pub fn with_seat(self, seat: Seat) -> Self {
+        Self { seat: Some(seat), ..self }
+    }
+
+    /// Returns the seat of the request; `None` if another server passes it on.
+    pub fn seat(&self) -> Option<&Seat> {
+        self.seat.as_ref()
+    }
+
+    /// Sets the counter of the bytes that are read.
+    pub fn count_in(&mut self, received: Arc<AtomicU64>) {
+        self.received = Some(received);
+    }
+
+    /// Counts bytes of the body that were read.
+    pub fn note_received(&self, bytes: usize) {
+        if let Some(received) = &self.received {
+            received.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
     }
 
     /// Returns whether the body is empty.
@@ -45,7 +85,7 @@ impl RequestBody {
 
 impl From<Incoming> for RequestBody {
     fn from(body: Incoming) -> Self {
-        Self::Socket(body)
+        Self::new(ArrivingBody::Socket(body))
     }
 }
 
@@ -57,23 +97,26 @@ impl Body for RequestBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.get_mut() {
-            Self::Socket(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
-            Self::PassedOn(body) => Pin::new(body.get_mut()).poll_frame(context),
+        match &mut self.get_mut().source {
+            ArrivingBody::Socket(body) => {
+                poll_body(body, |body| Pin::new(body).poll_frame(context), Body::is_end_stream)
+                    .map_err(Into::into)
+            }
+            ArrivingBody::PassedOn(body) => Pin::new(body.get_mut()).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Socket(body) => body.is_end_stream(),
-            Self::PassedOn(body) => body.lock().is_end_stream(),
+        match &self.source {
+            ArrivingBody::Socket(body) => body.is_end_stream(),
+            ArrivingBody::PassedOn(body) => body.lock().is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Socket(body) => body.size_hint(),
-            Self::PassedOn(body) => body.lock().size_hint(),
+        match &self.source {
+            ArrivingBody::Socket(body) => body.size_hint(),
+            ArrivingBody::PassedOn(body) => body.lock().size_hint(),
         }
     }
 }
@@ -109,11 +152,27 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::VecDeque, convert::Infallible};
+    use std::{
+        collections::VecDeque,
+        convert::Infallible,
+        future::{pending, poll_fn},
+        pin::pin,
+        sync::atomic::AtomicBool,
+        task::Waker,
+        time::Duration,
+    };
 
+    use http::{Request, Response};
     use http_body_util::{Full, StreamBody};
+    use hyper::{server::conn::http1, service::service_fn};
+    use hyper_util::rt::TokioIo;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::timeout,
+    };
 
     use super::*;
+    use crate::{body_wake::ConnectionWaker, testing::CountedWakes};
 
     #[tokio::test]
     async fn a_body_of_another_server_keeps_its_length_and_its_bytes() {
@@ -122,6 +181,87 @@ mod tests {
         assert_eq!(body.size_hint().exact(), Some(9));
         let read = body.collect().await.expect("it ends well").to_bytes();
         assert_eq!(read, &b"some text"[..]);
+    }
+
+    /// Begins to serve a request on a connection of HTTP/1, and reads its body in the poll in which the request arrives.
+    /// Returns the number of times that the connection has woken its task by then.
+    async fn wakes(request: &[u8]) -> usize {
+        let (mut client, server) = tokio::io::duplex(1 << 10);
+        client.write_all(request).await.expect("there is room");
+        let has_read = Arc::new(AtomicBool::new(false));
+        let noted = has_read.clone();
+        let handled = service_fn(move |request: Request<Incoming>| {
+            let noted = noted.clone();
+            async move {
+                let read = RequestBody::from(request.into_body()).collect().await;
+                assert_eq!(read.expect("a body").to_bytes(), &b"text"[..]);
+                noted.store(true, Ordering::Relaxed);
+                pending::<Result<Response<Full<Bytes>>, Infallible>>().await
+            }
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(server), handled);
+        let counted = Arc::new(CountedWakes::default());
+        let task = Waker::from(counted.clone());
+        let waker = ConnectionWaker::default();
+        let polled = waker.poll(pin!(connection), &mut Context::from_waker(&task));
+        assert!(polled.is_pending());
+        assert!(has_read.load(Ordering::Relaxed), "the body was there");
+        counted.taken()
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_read_to_its_end_does_not_wake_its_connection() {
+        assert_eq!(wakes(b"PUT / HTTP/1.1\r\ncontent-length: 4\r\n\r\ntext").await, 0);
+    }
+
+    /// Sends requests to a connection of HTTP/1 with a task of its own, which responds with the bodies that it has read.
+    /// Returns all that it sends.
+    async fn exchange(parts: &[&str]) -> String {
+        let (mut client, server) = tokio::io::duplex(1 << 10);
+        let handled = service_fn(|request: Request<Incoming>| async move {
+            let read = RequestBody::from(request.into_body()).collect().await;
+            let bytes = read.expect("a body").to_bytes();
+            Ok::<_, Infallible>(Response::new(Full::new(bytes)))
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(server), handled);
+        let mut connection = Box::pin(connection);
+        let waker = ConnectionWaker::default();
+        let serving = tokio::spawn(async move {
+            poll_fn(|context| waker.poll(connection.as_mut(), context)).await
+        });
+        for part in parts {
+            client.write_all(part.as_bytes()).await.expect("it is read");
+            tokio::task::yield_now().await;
+        }
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.expect("a response");
+        serving.await.expect("no panic").expect("good requests");
+        text
+    }
+
+    const LAST: &str = "PUT / HTTP/1.1\r\nconnection: close\r\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_to_its_end_however_it_arrives() {
+        let next = format!("PUT / HTTP/1.1\r\ncontent-length: 4\r\n\r\npart{LAST}");
+        let parts: [&[&str]; 5] = [
+            &[LAST, "content-length: 8\r\n\r\npart", "part"],
+            &[LAST, "transfer-encoding: chunked\r\n\r\n4\r\npart\r\n4\r\npart\r\n0\r\n\r\n"],
+            &[LAST, "transfer-encoding: chunked\r\n\r\n", "8\r\npartpart", "\r\n0\r\n", "\r\n"],
+            &[LAST, "expect: 100-continue\r\ncontent-length: 8\r\n\r\n", "part", "part"],
+            &[next.as_str(), "content-length: 8\r\n\r\npart", "part"],
+        ];
+        let statuses: [&[&str]; 5] =
+            [&["200"], &["200"], &["200"], &["100", "200"], &["200", "200"]];
+        for (parts, expected) in parts.into_iter().zip(statuses) {
+            // The clock goes on by itself if nothing wakes the connection.
+            let sent = timeout(Duration::from_secs(10), exchange(parts)).await;
+            let sent = sent.expect("the connection was woken");
+            let found: Vec<_> =
+                sent.split("HTTP/1.1 ").skip(1).map(|response| &response[..3]).collect();
+            assert_eq!(found, expected, "{sent}");
+            assert!(sent.ends_with("\r\n\r\npartpart"), "{sent}");
+        }
     }
 
     #[tokio::test]

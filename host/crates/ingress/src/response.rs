@@ -15,6 +15,7 @@ use hyper::body::Frame;
 use super::{
     activity::{RunningRequest, SendingResponse},
     connections::Seat,
+    woken::Woken,
 };
 use airlock_requests::RequestCharge;
 
@@ -52,6 +53,7 @@ pub fn send(
         Payload::Stream(parts) => {
             running.begin_answer();
             let waiting = Some(running.send_part());
+            let parts = Woken::new(parts);
             Either::Right(Streaming { parts, running, waiting, charge, _seat: seat })
         }
     })
@@ -64,7 +66,8 @@ pub type ResponseBody = Either<Full<Bytes>, Streaming>;
 /// the next part when there is room for it. That must happen within the write timeout too, because
 /// an HTTP/2 client may grant no window at all.
 pub struct Streaming {
-    parts: Parts,
+    /// hyper polls them again after each flush: without a wake-up, that would be a poll of the whole request.
+    parts: Woken<Parts>,
     running: RunningRequest,
     /// Present while there is no room for the next part.
     waiting: Option<SendingResponse>,
@@ -83,7 +86,9 @@ impl hyper::body::Body for Streaming {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.waiting = None;
-        let part = ready!(self.parts.as_mut().poll_next(context));
+        let polled =
+            self.parts.poll_by(context, |parts, context| parts.as_mut().poll_next(context));
+        let part = ready!(polled);
         Poll::Ready(part.map(|bytes| {
             // hyper keeps up to two parts that are not sent. A large part is charged until it is
             // sent.
@@ -133,7 +138,7 @@ mod tests {
             let running = slot.activity.begin();
             let seat = Some(slot.seats().seat());
             let mut body = Box::pin(Streaming {
-                parts,
+                parts: Woken::new(parts),
                 running,
                 waiting: None,
                 charge: Some(charge.clone()),

@@ -132,8 +132,8 @@ fn fails(text: &str, caps: Caps) -> Error {
 #[test]
 fn every_byte_of_a_string_is_judged_at_every_place_in_a_word() {
     for byte in 0..=u8::MAX {
-        for at in 0..20 {
-            let mut text = b"[\"aaaaaaaaaaaaaaaaaaaa\"]".to_vec();
+        for at in 0..80 {
+            let mut text = format!("[\"{}\"]", "a".repeat(80)).into_bytes();
             text[2 + at] = byte;
             let parsed = serde_json::from_slice::<Value>(&text);
             assert_eq!(check(&text, &NO_CAPS).is_ok(), parsed.is_ok(), "{byte} at {at}");
@@ -187,30 +187,34 @@ fn arrays_and_objects_are_charged_as_they_grow() {
 struct WrittenTokens(String);
 
 impl TokenSink for WrittenTokens {
-    fn key(&mut self, key: &[u8]) {
-        self.0.extend(["<", &String::from_utf8_lossy(key), ">"]);
+    fn key(&mut self, key: &[u8], has_escapes: bool) {
+        let escaped = if has_escapes { "!" } else { "" };
+        self.0.extend(["<", escaped, &String::from_utf8_lossy(key), ">"]);
     }
 
-    fn scalar(&mut self, text: &[u8]) {
-        self.0.extend(["(", &String::from_utf8_lossy(text), ")"]);
+    fn scalar(&mut self, text: &[u8], has_escapes: bool, at: usize) {
+        let escaped = if has_escapes { "!" } else { "" };
+        let text = String::from_utf8_lossy(text);
+        self.0.extend(["(", escaped, &text, " at ", &at.to_string(), ")"]);
     }
 
-    fn open(&mut self, is_object: bool) {
-        self.0.push(if is_object { '{' } else { '[' });
+    fn open(&mut self, is_object: bool, at: usize) {
+        self.0.extend([if is_object { "{" } else { "[" }, &at.to_string(), " "]);
     }
 
-    fn close(&mut self) {
-        self.0.push('.');
+    fn close(&mut self, end: usize) {
+        self.0.extend([".", &end.to_string()]);
     }
 }
 
 #[test]
 fn a_sink_receives_the_tokens_as_they_are_in_the_text() {
-    let text = r#" { "a\u0062" : [ 1.50 , "x\"é" , {} ] , "" : null , "c": {"d":[[true]]} } "#;
+    let text = r#" { "a\u0062" : [ 1.50 , "x\"é" , {} ] , "é" : null , "c": {"d":[["x"]]} } "#;
     let mut sink = WrittenTokens::default();
     let caps = Caps::memory(1 << 20);
     let cost = check_with(text.as_bytes(), &caps, &mut sink).expect("it is JSON");
-    assert_eq!(sink.0, r#"{<a\u0062>[(1.50)("x\"é"){..<>(null)<c>{<d>[[(true)...."#);
+    let expected = r#"{1 <!a\u0062>[15 (1.50 at 17)(!"x\"é" at 24){34 .36.38<é>(null at 48)<c>{60 <d>[65 [66 ("x" at 67).71.72.73.75"#;
+    assert_eq!(sink.0, expected);
     assert_eq!(cost, check(text.as_bytes(), &caps).expect("it is JSON"));
 }
 
@@ -307,6 +311,17 @@ fn a_duplicate_key_is_named_at_any_depth() {
     ] {
         let found = check_unique_keys(text).err().map(|duplicate| duplicate.key);
         assert_eq!(found.as_deref(), key, "{text}");
+    }
+    for count in [7, 8, 9, 100] {
+        let members: Vec<_> = (0..count).map(|at| format!("\"{at}\":{{}},")).collect();
+        let members = members.concat();
+        assert_eq!(check_unique_keys(&format!("{{{members}\"a\":1}}")), Ok(()));
+        let last = (count - 1).to_string();
+        for (again, key) in [("0", "0"), ("\\u0030", "0"), (last.as_str(), last.as_str())] {
+            let found = check_unique_keys(&format!("{{{members}\"{again}\":1}}"));
+            let key = key.to_owned();
+            assert_eq!(found, Err(DuplicateKey { key }), "{count}");
+        }
     }
     let long = "é".repeat(100);
     let duplicate =

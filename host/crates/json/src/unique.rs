@@ -1,8 +1,11 @@
 //! Detection of duplicate keys in objects.
 
-use std::{cell::RefCell, collections::HashSet, fmt};
+use std::{borrow::Cow, cell::RefCell, collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+/// Keys of an object that are compared one by one. Most objects have no more, and need no hash table.
+const FEW: usize = 8;
 
 /// A key that one object has twice. Parsers differ in which of the two values they keep, so a check
 /// and the code that it protects may see different values.
@@ -15,7 +18,8 @@ pub struct DuplicateKey {
 
 /// Fails if an object in `text` has a duplicate key, at any depth. Keys are compared with their
 /// escapes resolved. Invalid JSON is checked only up to its first syntax error, so check the syntax
-/// first. Memory: the keys of all open objects, at most the size of the text, and hash tables.
+/// first. Memory: those keys of all open objects that have escapes, at most the size of the text, and hash
+/// tables of objects with more than eight keys.
 pub fn check_unique_keys(text: &str) -> Result<(), DuplicateKey> {
     let duplicate = RefCell::new(None);
     // All other errors are ignored here; the parser reports them.
@@ -75,16 +79,69 @@ impl<'de> Visitor<'de> for Unique<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let mut seen = HashSet::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if seen.contains(&key) {
+        let mut seen = SeenKeys::default();
+        while let Some(key) = entries.next_key_seed(ObjectKey)? {
+            if seen.has(&key) {
                 let shown = &key[..key.floor_char_boundary(airlock_strings::MAX_NAME_BYTES)];
                 *self.0.borrow_mut() = Some(DuplicateKey { key: shown.to_owned() });
                 return Err(A::Error::custom("a duplicate key"));
             }
-            seen.insert(key);
+            seen.add(key);
             entries.next_value_seed(self)?;
         }
         Ok(())
+    }
+}
+
+/// Keys of an object so far.
+#[derive(Default)]
+struct SeenKeys<'de> {
+    few: [Option<Cow<'de, str>>; FEW],
+    count: usize,
+    /// All but the first few.
+    more: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> SeenKeys<'de> {
+    fn has(&self, key: &str) -> bool {
+        let mut few = self.few.iter().map_while(Option::as_deref);
+        few.any(|known| known == key) || self.more.contains(key)
+    }
+
+    fn add(&mut self, key: Cow<'de, str>) {
+        match self.few.get_mut(self.count) {
+            Some(free) => *free = Some(key),
+            None => {
+                self.more.insert(key);
+            }
+        }
+        self.count += 1;
+    }
+}
+
+/// Reads a key. One without escapes is a part of the text.
+struct ObjectKey;
+
+impl<'de> DeserializeSeed<'de> for ObjectKey {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ObjectKey {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(key))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(key.to_owned()))
     }
 }

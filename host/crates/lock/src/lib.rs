@@ -1,9 +1,11 @@
 //! `airlock.lock`: the accepted state of each plugin, and the accepted definitions of MCP servers.
 //! The file is beside the configuration, and the operator keeps it under version control. If it lists
-//! plugins, a plugin that differs from it, or that it does not list, is not loaded.
+//! plugins, a plugin that differs from it, or that it does not list, is not loaded. What differs is shown line
+//! by line.
 
 mod digest;
 mod file;
+mod line_diff;
 mod reading;
 
 use std::{
@@ -21,6 +23,7 @@ use airlock_strings::{visible, visible_json};
 pub use self::{
     digest::{digest, sorted},
     file::{FileVersion, WATCH_PERIOD, file_version},
+    line_diff::{CONTEXT_LINES, MAX_COMPARED_LINES, MAX_DIFF_LINES, diff_deadline, diff_lines},
     reading::{FileReadings, READING_PATIENCE},
 };
 

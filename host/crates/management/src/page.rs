@@ -8,13 +8,9 @@ use crate::{
     refusal::{Result, invalid},
 };
 use airlock_config::Element;
+use airlock_http::listing::{DEFAULT_LIMIT, MAX_LIMIT, parse_number};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
-
-/// Entries of a page, unless the query says otherwise.
-const DEFAULT_LIMIT: usize = 100;
-/// Maximum entries of a page (`limit`), which is held in memory.
-pub(crate) const MAX_LIMIT: u32 = 1_000;
 
 /// Part of a list that a query selects.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,7 +30,7 @@ impl Page {
         let mut page = Self { limit: DEFAULT_LIMIT, ..Self::default() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
-                "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT as usize),
+                "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT),
                 "offset" => page.offset = number("offset", &value)?,
                 "search" => page.search = value.to_lowercase(),
                 name => {
@@ -100,10 +96,13 @@ fn unknown(name: &str, members: &[&str]) -> ManagementRefusal {
 }
 
 fn number(name: &str, text: &str) -> Result<usize> {
-    let number: i64 =
-        text.parse().map_err(|_| invalid(format!("Invalid {name} parameter: must be a number")))?;
-    usize::try_from(number)
-        .map_err(|_| invalid(format!("Invalid {name} parameter: must be non-negative")))
+    parse_number(name, text).map_err(invalid)
+}
+
+/// Reads a number from 0 in a parameter without a counterpart in Bifrost.
+pub(crate) fn number_from_zero(name: &str, text: &str) -> Result<i64> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
 }
 
 #[cfg(test)]
@@ -118,7 +117,7 @@ mod tests {
             document,
             json!({"keys": [1, 2], "count": 2, "total_count": 4, "limit": 2, "offset": 1})
         );
-        assert_eq!(Page::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT as usize);
+        assert_eq!(Page::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT);
         assert!(Page::parse("search=AB", &[]).expect("a page").matches("xaby"));
     }
 

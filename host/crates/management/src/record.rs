@@ -5,6 +5,7 @@ use url::form_urlencoded;
 
 use crate::{
     change::{ConfigState, Content, Wanted, changed_after, entry_content},
+    page::number_from_zero,
     refusal::{Result, conflict, forbidden, invalid, not_found},
     service::Service,
     timestamp::rfc3339,
@@ -245,20 +246,15 @@ fn page(query: &str) -> Result<(Option<i64>, u32)> {
     let mut limit = DEFAULT_LIMIT;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         match &*name {
-            "before" => before = Some(number("before", &value)?),
+            "before" => before = Some(number_from_zero("before", &value)?),
             "limit" => {
-                let wanted = number("limit", &value)?;
+                let wanted = number_from_zero("limit", &value)?;
                 limit = u32::try_from(wanted).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
             }
             _ => return Err(invalid("valid parameters are `before` and `limit`")),
         }
     }
     Ok((before, limit))
-}
-
-fn number(name: &str, text: &str) -> Result<i64> {
-    let number = text.parse().ok().filter(|number| *number >= 0);
-    number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
 }
 
 #[cfg(test)]

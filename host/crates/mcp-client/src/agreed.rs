@@ -1,5 +1,7 @@
 //! The result of a handshake: the revision of the protocol, and the capabilities of both sides.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use airlock_core::tool::QuestionKinds;
@@ -24,16 +26,20 @@ pub struct Agreed {
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The extension for tasks, of the modern era.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// The capabilities of a client that takes tasks, and cannot be asked.
+const TASKS_ALONE: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 impl Agreed {
-    /// Returns the members of `_meta` of a request whose caller can be asked `questions`, and whose
-    /// response may be a task if `takes_tasks`; `None` in the legacy era.
-    pub(super) fn request_meta(
+    /// Adds the members of `_meta` of a request of the modern era to a text. Its caller can be asked
+    /// `questions`, and its response may be a task if `takes_tasks`.
+    pub(super) fn push_request_meta(
         &self,
+        text: &mut String,
         questions: QuestionKinds,
         takes_tasks: bool,
-    ) -> Option<String> {
-        self.version.is_modern().then(|| with_capabilities(&self.meta, questions, takes_tasks))
+    ) {
+        text.push_str(&self.meta);
+        push_capabilities(text, questions, takes_tasks);
     }
 
     /// Returns whether the server has a capability.
@@ -84,10 +90,41 @@ pub(super) fn used(capabilities: Option<&Value>) -> [bool; USED.len()] {
 }
 
 /// Adds the capabilities of the client to members of `_meta`.
-pub(super) fn with_capabilities(meta: &str, questions: QuestionKinds, takes_tasks: bool) -> String {
+pub(super) fn push_capabilities(text: &mut String, questions: QuestionKinds, takes_tasks: bool) {
+    // Writing to a string does not fail.
+    let _ = write!(text, r#","{CAPABILITIES}":"#);
+    if questions.is_empty() {
+        // Those of most calls, without a tree.
+        text.push_str(if takes_tasks { TASKS_ALONE } else { "{}" });
+        return;
+    }
     let mut capabilities = questions.to_capabilities();
     if takes_tasks {
         capabilities["extensions"] = json!({TASKS: {}});
     }
-    format!(r#"{meta},"{CAPABILITIES}":{capabilities}"#)
+    let _ = write!(text, "{capabilities}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capabilities(questions: QuestionKinds, takes_tasks: bool) -> Value {
+        let mut text = r#"{"v":1"#.to_owned();
+        push_capabilities(&mut text, questions, takes_tasks);
+        text.push('}');
+        let meta: Value = serde_json::from_str(&text).expect("an object");
+        meta[CAPABILITIES].clone()
+    }
+
+    #[test]
+    fn the_capabilities_have_the_questions_and_tasks_of_the_request() {
+        assert_eq!(capabilities(QuestionKinds::NONE, false), json!({}));
+        let tasks = json!({"extensions": {TASKS: {}}});
+        assert_eq!(capabilities(QuestionKinds::NONE, true), tasks);
+        let asking = json!({"elicitation": {"form": {}, "url": {}}});
+        assert_eq!(capabilities(QuestionKinds::ELICITATION, false), asking);
+        let both = json!({"elicitation": {"form": {}, "url": {}}, "extensions": {TASKS: {}}});
+        assert_eq!(capabilities(QuestionKinds::ELICITATION, true), both);
+    }
 }

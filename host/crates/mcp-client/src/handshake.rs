@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    agreed::{Agreed, used, with_capabilities},
+    agreed::{Agreed, push_capabilities, used},
     limits::{MAX_INSTRUCTIONS_BYTES, PROBE_PATIENCE},
     link::{AskError, Link, Request},
     settings::Protocol,
@@ -208,7 +208,8 @@ enum Probed {
 
 async fn discover(link: &Link, identity: &Identity) -> Result<Probed, HandshakeError> {
     let meta = identity.meta(Version::LATEST);
-    let full = with_capabilities(&meta, QuestionKinds::NONE, false);
+    let mut full = meta.clone();
+    push_capabilities(&mut full, QuestionKinds::NONE, false);
     let mut asked = link.ask(probe(&full)).result().await;
     // A server may refuse the first request with the revisions that it speaks (2026-07-28, section
     // "Protocol Version Negotiation").

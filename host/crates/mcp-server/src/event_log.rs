@@ -48,7 +48,8 @@ enum Transport {
 
 struct LoggedEvent {
     number: u64,
-    text: Arc<str>,
+    /// Not an `Arc<str>`, which would copy the text.
+    text: Arc<String>,
     /// Memory of the event. Released with it.
     _held: Option<Charge>,
 }
@@ -59,7 +60,7 @@ pub struct Next {
     /// Number of the event, for `Last-Event-ID`.
     pub number: u64,
     /// The message.
-    pub text: Arc<str>,
+    pub text: Arc<String>,
     /// True if it is the response, and nothing follows.
     pub is_last: bool,
 }
@@ -114,7 +115,7 @@ impl EventLog {
             state.events.pop_front();
         }
         let number = state.next;
-        state.events.push_back(LoggedEvent { number, text: text.into(), _held: held });
+        state.events.push_back(LoggedEvent { number, text: Arc::new(text), _held: held });
         state.next += 1;
         state.is_complete = is_complete;
         drop(state);
@@ -127,16 +128,9 @@ impl EventLog {
         self.changed.notify_waiters();
     }
 
-    /// Waits until it is decided in which form the client receives the response; true if as a stream.
-    pub(crate) async fn is_streamed(&self) -> bool {
-        loop {
-            let changed = self.changed.notified();
-            match self.state().transport {
-                Transport::Undecided => {}
-                transport => return transport == Transport::Streamed,
-            }
-            changed.await;
-        }
+    /// Returns whether the client receives the events as a stream, which it may lose.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.state().transport == Transport::Streamed
     }
 
     /// Returns whether no event will be added.
@@ -154,8 +148,6 @@ impl EventLog {
         if state.transport == Transport::Undecided {
             state.transport = transport;
         }
-        drop(state);
-        self.changed.notify_waiters();
     }
 
     fn state(&self) -> MutexGuard<'_, LogState> {
@@ -182,6 +174,11 @@ impl EventReader {
     /// reader is dropped.
     pub fn begin_stream(&self) {
         self.log.decide(Transport::Streamed);
+    }
+
+    /// Returns whether there is a next event.
+    pub(crate) fn has_next(&self) -> bool {
+        self.log.state().after(self.read).is_some()
     }
 
     /// Returns the next event; `None` if none will come, or if there is a later reader. Dropping the
@@ -211,7 +208,7 @@ impl EventReader {
     }
 
     /// Waits for the response; `None` if there is none. What precedes it is dropped.
-    pub async fn response(&mut self) -> Option<Arc<str>> {
+    pub async fn response(&mut self) -> Option<Arc<String>> {
         while let Some(next) = self.next().await {
             if next.is_last {
                 return Some(next.text);
@@ -240,7 +237,7 @@ mod tests {
     }
 
     fn next(number: u64, text: &str, is_last: bool) -> Next {
-        Next { number, text: text.into(), is_last }
+        Next { number, text: Arc::new(text.to_owned()), is_last }
     }
 
     #[tokio::test]
@@ -257,7 +254,8 @@ mod tests {
         assert_eq!(reader.next().await, None);
         assert_eq!(log.reader(1).next().await, Some(next(2, "b", false)));
         assert_eq!(log.reader(u64::MAX).next().await, None);
-        assert_eq!(log.reader(0).response().await.as_deref(), Some("c"));
+        let response = log.reader(0).response().await.expect("it is complete");
+        assert_eq!(*response, "c");
     }
 
     #[tokio::test]
@@ -304,17 +302,19 @@ mod tests {
         assert_eq!(log.reader(last).next().await, Some(next(last + 1, "end", true)));
     }
 
-    #[tokio::test]
-    async fn the_first_reader_decides_whether_there_is_a_stream_to_resume() {
+    #[test]
+    fn the_first_reader_decides_whether_there_is_a_stream_to_resume() {
         let log = log();
         let reader = log.reader(0);
-        assert!(pin!(log.is_streamed()).now_or_never().is_none());
+        assert!(!log.has_stream());
         reader.begin_stream();
         drop(reader);
         drop(log.reader(0));
-        assert!(log.is_streamed().await);
+        assert!(log.has_stream());
         let log = Arc::new(EventLog::new(2, CancellationToken::new()));
+        let reader = log.reader(0);
         drop(log.reader(0));
-        assert!(!log.is_streamed().await);
+        reader.begin_stream();
+        assert!(!log.has_stream());
     }
 }

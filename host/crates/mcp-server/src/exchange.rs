@@ -70,6 +70,8 @@ pub struct Exchange {
     id: RpcId,
     work: BoxFuture<'static, Result<String, RpcError>>,
     queue: mpsc::Receiver<Outgoing>,
+    /// Keeps the queue open: its end would wake the task that has just polled the work to its end.
+    _sender: mpsc::Sender<Outgoing>,
     done: Option<Answer>,
     has_ended: bool,
     /// Span of the request; `None` once it has ended.
@@ -86,8 +88,17 @@ impl Exchange {
         F: Future<Output = Result<String, RpcError>> + Send + 'static,
     {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let work = Box::pin(work(Outlet { sender, asks }));
-        Self { id, work, queue, done: None, has_ended: false, span: None, observed: None }
+        let work = Box::pin(work(Outlet { sender: sender.clone(), asks }));
+        Self {
+            id,
+            work,
+            queue,
+            _sender: sender,
+            done: None,
+            has_ended: false,
+            span: None,
+            observed: None,
+        }
     }
 
     /// Adds the span of the request, under which the work runs. Without a trace, nothing changes.

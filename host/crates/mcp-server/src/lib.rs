@@ -82,7 +82,7 @@ pub use self::{
         EMPTY_RESULT, ListedPage, Requester, STOPPING, Service, list_changed, requested_log_level,
         resource_updated,
     },
-    session::{Listening, Session, Sessions, StreamSlot, no_memory},
+    session::{Listening, Session, SessionResponse, Sessions, StreamSlot, no_memory},
     settings::{ApprovalMode, ApprovalRule, SessionBounds, Settings},
     stdio::{ConnectionRequests, ConnectionSettings, Input, serve_connection},
     toolbox::{Selection, Toolbox, ToolboxScope},

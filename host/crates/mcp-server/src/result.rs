@@ -3,7 +3,9 @@
 //! Clients check results against the types of their revision and refuse a whole result for one odd
 //! member, so what a source got wrong is repaired here.
 
-use serde::Serialize;
+use std::sync::LazyLock;
+
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
 use super::suspended::instructions;
@@ -32,10 +34,39 @@ struct CallToolResult {
     structured_content: Option<Value>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_error: bool,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<Map<String, Value>>,
+    #[serde(rename = "_meta", skip_serializing_if = "ResultMeta::is_absent")]
+    meta: ResultMeta,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     extra: Members,
+}
+
+/// `_meta` of a result.
+struct ResultMeta {
+    own: Option<Map<String, Value>>,
+    /// The gateway; `None` before the modern era.
+    server: Option<&'static Value>,
+}
+
+impl ResultMeta {
+    fn is_absent(&self) -> bool {
+        self.own.is_none() && self.server.is_none()
+    }
+}
+
+impl Serialize for ResultMeta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(None)?;
+        for (name, value) in self.own.iter().flatten() {
+            // A source does not name the gateway.
+            if self.server.is_none() || name != SERVER_INFO {
+                members.serialize_entry(name, value)?;
+            }
+        }
+        if let Some(server) = self.server {
+            members.serialize_entry(SERVER_INFO, server)?;
+        }
+        members.end()
+    }
 }
 
 /// Returns the result of a call that ran, as JSON text.
@@ -85,7 +116,7 @@ struct ResultParts {
 }
 
 fn write(parts: ResultParts, version: Version) -> String {
-    let ResultParts { content, structured, mut meta, extra, is_error } = parts;
+    let ResultParts { content, structured, meta, extra, is_error } = parts;
     let mut content: Vec<Content> =
         content.into_iter().map(|part| repaired(part, version)).collect();
     if content.is_empty()
@@ -94,24 +125,25 @@ fn write(parts: ResultParts, version: Version) -> String {
         // For clients that show only content (2025-06-18, section "Structured Content").
         content.push(Content::text(structured.to_string()));
     }
-    if version.is_modern() {
-        meta.get_or_insert_default().insert(SERVER_INFO.to_owned(), server_info());
-    }
+    let server = version.is_modern().then(server_info);
     let result = CallToolResult {
         result_type: version.is_modern().then_some("complete"),
         content,
         // Before 2026-07-28 it is an object.
         structured_content: structured.filter(|value| version.is_modern() || value.is_object()),
         is_error,
-        meta,
+        meta: ResultMeta { own: meta, server },
         extra,
     };
     serde_json::to_string(&result).unwrap_or_default()
 }
 
 /// Returns MCP's `Implementation` object of the gateway.
-pub(crate) fn server_info() -> Value {
-    json!({"name": "airlock", "title": "Airlock", "version": env!("CARGO_PKG_VERSION")})
+pub(crate) fn server_info() -> &'static Value {
+    static INFO: LazyLock<Value> = LazyLock::new(
+        || json!({"name": "airlock", "title": "Airlock", "version": env!("CARGO_PKG_VERSION")}),
+    );
+    &INFO
 }
 
 /// Returns a part that every client of the revision can read. A block that the revision does not
@@ -189,6 +221,15 @@ mod tests {
         assert_eq!((&modern["resultType"], &modern["_meta"]["k"]), (&json!("complete"), &json!(2)));
         assert_eq!(modern["_meta"][SERVER_INFO]["name"], "airlock");
         assert_eq!(modern["content"], blocks);
+    }
+
+    #[test]
+    fn a_source_does_not_name_the_gateway() {
+        let mut result = output(&json!([]), None);
+        result.meta = Some(Map::from_iter([(SERVER_INFO.to_owned(), json!({"name": "forged"}))]));
+        let text = complete(result, MODERN);
+        assert_eq!(read(&text)["_meta"][SERVER_INFO]["name"], "airlock");
+        assert!(!text.contains("forged"), "{text}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Sessions of the legacy era over HTTP.
 //!
 //! A session belongs to the tenant that opened it, and to the path: for every other one it does not exist. Its
-//! requests run in tasks of their own, because a lost connection is no cancellation, and their events
-//! are kept for a while. Everything that grows is bounded, per tenant and in all.
+//! requests outlive their connections, because a lost connection is no cancellation, and the events of
+//! their streams are kept for a while. Everything that grows is bounded, per tenant and in all.
 
+mod response;
 mod set;
 mod table;
 
@@ -20,9 +21,12 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::set::{Sessions, StreamSlot};
+pub use self::{
+    response::SessionResponse,
+    set::{Sessions, StreamSlot},
+};
 use super::{
-    event_log::{EventLog, EventReader},
+    event_log::EventLog,
     exchange::{Asks, Exchange, Outgoing},
     meta::{LogLevel, Peer},
     metrics::ServerTimes,
@@ -174,15 +178,16 @@ impl Session {
         &self.closed
     }
 
-    /// Runs an exchange in a task of its own. Returns its events, which take their memory from
+    /// Begins an exchange. Returns its response, which works on it; its events take their memory from
     /// `memory`. `held` is what the request itself holds: it is dropped when the request has ended.
-    /// Fails if a request with the same identifier is running, or too many are.
+    /// Fails if a request with the same identifier is running, or too many are. Must be called within a
+    /// tokio runtime.
     pub fn run(
         self: &Arc<Self>,
         exchange: Exchange,
         memory: MemoryBudget,
         held: impl Send + 'static,
-    ) -> Result<EventReader, RpcError> {
+    ) -> Result<SessionResponse, RpcError> {
         let id = exchange.id().clone();
         let cancel = self.closed.child_token();
         let log = {
@@ -193,36 +198,22 @@ impl Session {
             state.logs.insert(stream, log.clone());
             log
         };
-        let reader = log.reader(0);
         let session = self.clone();
-        let work = async move {
-            let filling = guarded(&id, fill(&log, exchange, &memory));
+        let filled = log.clone();
+        let work = self.tasks.track_future(async move {
+            let filling = guarded(&id, fill(&filled, exchange, &memory));
             let response = cancel.run_until_cancelled(filling).await.flatten();
             // Before the response, which the client may answer with the next request.
             session.state().running.end(&id);
             match response {
-                Some(response) => complete(&log, &id, response, &memory),
+                Some(response) => complete(&filled, &id, response, &memory),
                 // Of a cancelled request no response is sent (section "Cancellation").
-                None => log.abandon(),
+                None => filled.abandon(),
             }
-            session.retire(log.stream);
+            session.retire(filled.stream);
             drop((held, memory));
-            (session, log)
-        };
-        let work = self.tasks.track_future(work);
-        tokio::spawn(async move {
-            let (session, log) = work.await;
-            let stream = log.stream;
-            let dropped = log.dropped().clone();
-            let is_streamed = dropped.run_until_cancelled(log.is_streamed()).await;
-            // While the events are kept, the session alone holds them.
-            drop(log);
-            if is_streamed == Some(true) {
-                wait_or_cancelled(KEPT_FOR, &dropped).await;
-            }
-            session.forget(stream);
         });
-        Ok(reader)
+        Ok(SessionResponse::new(work, self.clone(), log))
     }
 
     /// Cancels a request of the client, if it is running.
@@ -336,11 +327,6 @@ pub fn no_memory() -> RpcError {
 
 fn full(message: String) -> RpcError {
     RpcError::new(code::REFUSED, message)
-}
-
-/// Waits for a time, or until a token is cancelled.
-async fn wait_or_cancelled(time: Duration, token: &CancellationToken) {
-    let _ = token.run_until_cancelled(tokio::time::sleep(time)).await;
 }
 
 /// A stream of a session that waits for notifications.

@@ -221,8 +221,8 @@ pub enum Response<'a> {
 
 /// Stream of a response. Dropping it closes the connection to the provider.
 pub struct Chunks<'a> {
-    /// A chunk that was received and not returned yet.
-    first: Option<ReplyChunk>,
+    /// A chunk that was received and not returned yet. Boxed: it is moved with the stream, which has its room to the end.
+    first: Option<Box<ReplyChunk>>,
     rest: BoxStream<'a, Result<ReplyChunk, ModelError>>,
     /// Measures the response; `None` before it is routed.
     observed: Option<Box<ObservedReply>>,
@@ -294,7 +294,12 @@ impl<'a> Response<'a> {
 impl From<ReplyChunk> for Chunks<'_> {
     /// Returns the stream of a reply that is whole.
     fn from(whole: ReplyChunk) -> Self {
-        Self { first: Some(whole), rest: stream::empty().boxed(), observed: None, span: None }
+        Self {
+            first: Some(Box::new(whole)),
+            rest: stream::empty().boxed(),
+            observed: None,
+            span: None,
+        }
     }
 }
 
@@ -309,7 +314,7 @@ impl From<Vec<ReplyChunk>> for Chunks<'_> {
 impl Chunks<'_> {
     /// Receives the first chunk. A failure before it fails the request, which may be repeated.
     pub(super) async fn begin(&mut self) -> Result<(), ModelError> {
-        self.first = self.next().await?;
+        self.first = self.next().await?.map(Box::new);
         Ok(())
     }
 
@@ -317,7 +322,7 @@ impl Chunks<'_> {
     /// error, or ends or breaks the stream before the response is complete.
     pub async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
         let next = match self.first.take() {
-            Some(first) => Ok(Some(first)),
+            Some(first) => Ok(Some(*first)),
             None => self.rest.next().await.transpose(),
         };
         if let Some(observed) = &mut self.observed {

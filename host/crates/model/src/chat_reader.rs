@@ -19,8 +19,8 @@ pub(super) struct ChatReader {
     /// Identifiers of the calls of the reply.
     ids: BTreeSet<String>,
     max_calls: usize,
-    /// `None` if chunks are passed on as they came.
-    reader: Option<ReplyReader>,
+    /// `None` if chunks are passed on as they came. Boxed for the streams that have none.
+    reader: Option<Box<ReplyReader>>,
     /// True if the caller did not ask for the usage of the stream.
     hides_usage: bool,
 }
@@ -36,7 +36,7 @@ impl ChatReader {
     /// Creates the reader of a reply.
     pub(super) fn new(terms: &Terms<'_>) -> Self {
         let Terms { max_calls, passes_on, .. } = *terms;
-        let reader = (!passes_on).then(ReplyReader::default);
+        let reader = (!passes_on).then(Box::default);
         let ids = BTreeSet::new();
         Self { calls: Calls::default(), ids, max_calls, reader, hides_usage: false }
     }
@@ -73,7 +73,7 @@ impl ChatReader {
 
     /// Returns the bytes of all that was kept beyond its chunk so far. It never decreases.
     pub(super) fn held_bytes(&self) -> usize {
-        self.reader.as_ref().map_or(0, ReplyReader::held_bytes)
+        self.reader.as_deref().map_or(0, ReplyReader::held_bytes)
     }
 
     /// Reads a whole chat completion. One with calls is read in any case, because they are repaired. So is one

@@ -40,7 +40,11 @@ const MAX_HEAD_TEXT: usize = 6 * HEAD_BYTES + 2;
 /// The tree of a short chat completion, or of a chunk of one, is built when it is first read: a text that is
 /// passed on needs none.
 #[derive(Debug)]
-pub struct Document {
+pub struct Document(Box<DocumentParts>);
+
+/// The parts of a document. Boxed together, because a document is moved through the futures of all steps that pass it on.
+#[derive(Debug)]
+struct DocumentParts {
     /// The tree, unless it was not needed yet. It is there if the text is not.
     object: OnceLock<Object>,
     text: Option<String>,
@@ -96,13 +100,13 @@ impl Document {
             Err(error) if error.is_cap() => return Err(BadDocument::Dense(error)),
             Err(_) => return Err(BadDocument::NoObject),
         };
-        let mut this = Self {
+        let mut this = Self(Box::new(DocumentParts {
             object: OnceLock::new(),
             text: Some(text),
             outline: None,
             tree_bytes: cost.tree_bytes,
             held: None,
-        };
+        }));
         if this.bytes() > FREE_BYTES && !this.keep(held) {
             return Err(BadDocument::NoMemory);
         }
@@ -111,9 +115,9 @@ impl Document {
 
     /// Builds the tree.
     fn with_tree(mut self) -> Result<Self, BadDocument> {
-        let text = self.text.as_deref().unwrap_or_default();
+        let text = self.0.text.as_deref().unwrap_or_default();
         let object = serde_json::from_str::<Object>(text).map_err(|_| BadDocument::NoObject)?;
-        self.object = OnceLock::from(object);
+        self.0.object = OnceLock::from(object);
         self.remove_own();
         Ok(self)
     }
@@ -121,28 +125,28 @@ impl Document {
     /// Sets the outline. A document without one gets its tree, and so does a long one: it is read on a thread
     /// for such work, and its tree could be needed anywhere.
     fn outlined(mut self, outline: Option<Outline>) -> Result<Self, BadDocument> {
-        let text = self.text.as_deref().unwrap_or_default();
+        let text = self.0.text.as_deref().unwrap_or_default();
         // A caller could read another one of two members of one name than the loop did.
         let is_ambiguous = outline.is_none() && json::check_unique_keys(text).is_err();
         if outline.is_none() || text.len() > INLINE_BYTES {
             self = self.with_tree()?;
         }
         if is_ambiguous {
-            self.text = None;
+            self.0.text = None;
         }
-        self.outline = outline;
+        self.0.outline = outline;
         Ok(self)
     }
 
     /// Holds the memory of the document, even below [`FREE_BYTES`], because it is kept for longer.
     /// Returns false if there is no room.
     pub fn keep(&mut self, held: &Charge) -> bool {
-        if self.held.is_none() {
+        if self.0.held.is_none() {
             let own = held.beside();
             if !own.grow(self.bytes()) {
                 return false;
             }
-            self.held = Some(own);
+            self.0.held = Some(own);
         }
         true
     }
@@ -161,31 +165,31 @@ impl Document {
 
     /// Returns the memory of the text and the tree, in bytes.
     pub fn bytes(&self) -> usize {
-        let text = self.text.as_ref().map_or(0, String::len);
-        self.tree_bytes.saturating_add(text)
+        let text = self.0.text.as_ref().map_or(0, String::len);
+        self.0.tree_bytes.saturating_add(text)
     }
 
     /// Returns the bytes of the text; of a document that was changed, those of its tree.
     pub(super) fn text_bytes(&self) -> usize {
-        self.text.as_ref().map_or(self.tree_bytes, String::len)
+        self.0.text.as_ref().map_or(self.0.tree_bytes, String::len)
     }
 
     /// Returns the object.
     pub fn object(&self) -> &Object {
-        self.object.get_or_init(|| tree_of(self.text.as_deref()))
+        self.0.object.get_or_init(|| tree_of(self.0.text.as_deref()))
     }
 
     /// Returns the object for a change. The original text is dropped, and the document is written
     /// from the object.
     pub fn object_mut(&mut self) -> &mut Object {
         self.object();
-        self.outline = None;
-        self.text = None;
+        self.0.outline = None;
+        self.0.text = None;
         self.tree_mut()
     }
 
     fn tree_mut(&mut self) -> &mut Object {
-        self.object.get_mut().expect("it was read")
+        self.0.object.get_mut().expect("it was read")
     }
 
     /// Returns the object. The memory that the document holds is released.
@@ -195,19 +199,19 @@ impl Document {
 
     /// Returns the memory that the document holds.
     pub fn into_charge(self) -> Option<Charge> {
-        self.held
+        self.0.held
     }
 
     /// Returns whether the document is long and cannot stay beside its tree without a second one: without its
     /// text the tree would be copied, and without an outline the text read again.
     pub(super) fn needs_second_tree(&self) -> bool {
-        (self.text.is_none() || self.outline.is_none()) && self.bytes() > FREE_BYTES
+        (self.0.text.is_none() || self.0.outline.is_none()) && self.bytes() > FREE_BYTES
     }
 
     /// Takes the tree. The text stays; without one, the tree is copied.
     pub(super) fn take_tree(&mut self) -> Object {
-        match &self.text {
-            Some(text) => self.object.take().unwrap_or_else(|| tree_of(Some(text))),
+        match &self.0.text {
+            Some(text) => self.0.object.take().unwrap_or_else(|| tree_of(Some(text))),
             None => self.object().clone(),
         }
     }
@@ -224,7 +228,7 @@ impl Document {
 
     /// Returns whether this is a chunk with a `usage` other than null and without a choice.
     pub(super) fn is_usage(&self) -> bool {
-        if let Some(Outline { choices, usage, .. }) = &self.outline {
+        if let Some(Outline { choices, usage, .. }) = &self.0.outline {
             return choices.is_empty() && matches!(usage, UsageMember::Present(_));
         }
         let has_usage = self.object().get(USAGE).is_some_and(|usage| !usage.is_null());
@@ -233,11 +237,11 @@ impl Document {
 
     /// Removes a `usage` of null, and nothing else of the text.
     pub(super) fn remove_null_usage(&mut self) {
-        if let (Some(outline), Some(text)) = (&mut self.outline, &mut self.text) {
+        if let (Some(outline), Some(text)) = (&mut self.0.outline, &mut self.0.text) {
             if outline.usage == UsageMember::Null {
                 raw::remove_member(text, USAGE);
                 outline.usage = UsageMember::Absent;
-                if let Some(object) = self.object.get_mut() {
+                if let Some(object) = self.0.object.get_mut() {
                     object.shift_remove(USAGE);
                 }
             }
@@ -248,12 +252,12 @@ impl Document {
 
     /// Returns the outlines of the choices; `None` if only the tree has them.
     pub(super) fn outlines(&self) -> Option<&[ChoiceOutline]> {
-        self.outline.as_ref().map(|outline| outline.choices.as_slice())
+        self.0.outline.as_ref().map(|outline| outline.choices.as_slice())
     }
 
     /// Returns whether a choice has calls, or another value in their place.
     pub(super) fn has_calls(&self) -> bool {
-        match &self.outline {
+        match &self.0.outline {
             Some(outline) => outline.has_calls(),
             None => choices(self.object()).any(has_calls),
         }
@@ -261,7 +265,7 @@ impl Document {
 
     /// Returns whether a choice has a `finish_reason`.
     pub(super) fn has_end(&self) -> bool {
-        match &self.outline {
+        match &self.0.outline {
             Some(outline) => outline.has_end(),
             None => choices(self.object()).any(|choice| finish_reason(choice).is_some()),
         }
@@ -269,7 +273,7 @@ impl Document {
 
     /// Returns the indices of the choices.
     pub(super) fn indices(&self) -> Vec<u64> {
-        if let Some(outline) = &self.outline {
+        if let Some(outline) = &self.0.outline {
             return outline.choices.iter().map(|choice| choice.index).collect();
         }
         let choices = choices(self.object()).enumerate();
@@ -278,7 +282,7 @@ impl Document {
 
     /// Returns the `usage`; `None` if there is none.
     pub fn usage(&self) -> Option<Cow<'_, Value>> {
-        match (self.object.get(), &self.text) {
+        match (self.0.object.get(), &self.0.text) {
             (None, Some(text)) => {
                 serde_json::from_str(raw::member(text, USAGE)?).ok().map(Cow::Owned)
             }
@@ -288,7 +292,7 @@ impl Document {
 
     /// Returns the tokens of the `usage`; `None` if it tells none.
     pub(super) fn tokens(&self) -> Option<TokenUsage> {
-        match &self.outline {
+        match &self.0.outline {
             Some(Outline { usage: UsageMember::Present(tokens), .. }) => *tokens,
             Some(_) => None,
             None => {
@@ -300,7 +304,7 @@ impl Document {
 
     /// Returns the tier of service; `None` if it names none that prices know.
     pub(super) fn tier(&self) -> Option<ServiceTier> {
-        match &self.outline {
+        match &self.0.outline {
             Some(outline) => outline.tier,
             None => ServiceTier::parse(self.object().get(SERVICE_TIER)?.as_str()?),
         }
@@ -308,7 +312,7 @@ impl Document {
 
     /// Returns the name of the model; `None` if there is none, or a long one.
     pub(super) fn model(&self) -> Option<String> {
-        let model = match (self.object.get(), &self.text) {
+        let model = match (self.0.object.get(), &self.0.text) {
             (None, Some(text)) => raw::member(text, "model").and_then(raw::string)?,
             _ => Cow::Borrowed(self.object().get("model")?.as_str()?),
         };
@@ -318,7 +322,7 @@ impl Document {
 
     /// Returns the members that all chunks of a stream share.
     pub fn head(&self) -> Object {
-        match (self.object.get(), &self.text) {
+        match (self.0.object.get(), &self.0.text) {
             (None, Some(text)) => head_of_text(text),
             _ => head(self.object()),
         }
@@ -326,40 +330,42 @@ impl Document {
 
     /// Returns the object, with the memory that the document holds.
     pub(super) fn into_parts(self) -> (Object, Option<Charge>) {
-        let Self { object, text, held, .. } = self;
+        let DocumentParts { object, text, held, .. } = *self.0;
         (object.into_inner().unwrap_or_else(|| tree_of(text.as_deref())), held)
     }
 
     /// Returns the text: the one that was read, or the JSON of the object if it was changed.
     pub fn to_text(&self) -> String {
-        self.text.clone().unwrap_or_else(|| to_text(self.object()))
+        self.0.text.clone().unwrap_or_else(|| to_text(self.object()))
     }
 
     /// Returns the text like [`Self::to_text`], without a copy.
     pub fn into_text(self) -> String {
-        let Self { text, object, .. } = self;
+        let DocumentParts { text, object, .. } = *self.0;
         text.unwrap_or_else(|| object.get().map(to_text).unwrap_or_default())
     }
 
     /// Returns the text on one line, as a server-sent event needs it. If the text that was read has
     /// several lines, the object is written anew.
     pub fn into_line(self) -> String {
-        match self.text {
+        let DocumentParts { text, object, .. } = *self.0;
+        match text {
             Some(text) if line_end(text.as_bytes()).is_none() => text,
-            text => to_text(&self.object.into_inner().unwrap_or_else(|| tree_of(text.as_deref()))),
+            text => to_text(&object.into_inner().unwrap_or_else(|| tree_of(text.as_deref()))),
         }
     }
 
     /// Returns whether the document has its original text.
     pub fn is_exact(&self) -> bool {
-        self.text.is_some()
+        self.0.text.is_some()
     }
 }
 
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
         let tree_bytes = object_weight(&object);
-        Self { object: OnceLock::from(object), text: None, outline: None, tree_bytes, held: None }
+        let object = OnceLock::from(object);
+        Self(Box::new(DocumentParts { object, text: None, outline: None, tree_bytes, held: None }))
     }
 }
 

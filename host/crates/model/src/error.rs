@@ -14,8 +14,8 @@ use airlock_tls::{BadIdentity, BadPem};
 /// Wait before a retry if memory is short: other requests end all the time.
 pub const SOON: Duration = Duration::from_secs(1);
 
-/// Maximum bytes of a provider's message in the log.
-const SAID_BYTES: usize = 1_024;
+/// Maximum bytes of the message of an error that is logged, or is not in OpenAI's form.
+pub(crate) const SAID_BYTES: usize = 1_024;
 
 /// Reason that a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]

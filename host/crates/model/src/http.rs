@@ -9,6 +9,7 @@
 //! | `response` | a response whose body arrives |
 //! | `events`, `aws_events` | the events of a stream, in either framing |
 //! | `error_body`, `retry_after` | what the response to a refused request says |
+//! | `sign_in` | the interface of credentials |
 //! | `reach` | whether a service can be reached, without a credential |
 
 #[cfg(feature = "bedrock")]
@@ -22,21 +23,21 @@ mod headers;
 pub(crate) mod reach;
 mod response;
 pub(crate) mod retry_after;
+mod sign_in;
 
-use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use http::{HeaderMap, Method, Request, StatusCode, Uri, request::Parts};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use self::{
     base_url::without_query,
-    error_body::{SAID_BYTES, bounded_error, remove_list},
-    headers::{headers, secrets},
+    error_body::{bounded_error, remove_list},
+    headers::secrets,
 };
 pub(super) use self::{
     base_url::{base_url, below},
@@ -44,11 +45,14 @@ pub(super) use self::{
     connection::https_client,
     error_body::error_message,
     events::{DONE, ServiceEvents},
+    headers::service_headers,
     response::ServiceResponse,
+    sign_in::SignIn,
 };
 use super::{
     BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
     document::BadDocument,
+    error::SAID_BYTES,
     object,
     observer::{ExchangeObserver, Redaction, SentRequest},
 };
@@ -78,23 +82,12 @@ const MAX_TOKENS: usize = 128;
 /// Name of the limit on the time to the first chunk, in the provider's settings.
 pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
 
-/// Adds a credential to requests.
-pub(super) trait SignIn: fmt::Debug + Send + Sync {
-    /// Signs a request in. Nothing of it changes afterwards. Fails if there is no credential.
-    fn sign<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        head: &'a mut Parts,
-        body: &'a Bytes,
-    ) -> BoxFuture<'a, Result<(), ModelError>>;
-}
-
 /// A client of one service.
 #[derive(Debug)]
 pub(super) struct HttpClient {
     pub(super) provider: String,
     http: HttpsClient,
-    /// Headers of every request.
+    /// Headers of every request, without a credential.
     headers: HeaderMap,
     pub(super) bounds: ServiceBounds,
     has_proxy: bool,
@@ -139,7 +132,7 @@ impl HttpClient {
         Ok(Self {
             provider: provider.to_owned(),
             http,
-            headers: headers(provider, service)?,
+            headers: service_headers(provider, service)?,
             bounds,
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
@@ -247,11 +240,12 @@ impl HttpClient {
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = method;
         head.uri = uri.clone();
-        head.headers.clone_from(&self.headers);
+        let signed = sign_in.and_then(SignIn::headers);
+        head.headers.clone_from(signed.unwrap_or(&self.headers));
         for (name, value) in more {
             head.headers.insert(name, value.clone());
         }
-        if let Some(sign_in) = sign_in {
+        if let Some(sign_in) = sign_in.filter(|_| signed.is_none()) {
             sign_in.sign(self, &mut head, body).await?;
         }
         Ok(Request::from_parts(head, body.clone()))

@@ -77,10 +77,16 @@ fn begun_bytes(text: &str, secret: &str) -> usize {
 /// Replaces a credential. Shorter than all of them, so a text does not grow.
 const REDACTED: &str = "***";
 
+/// Bytes of a credential that are searched for first. The standard library searches for up to 32 bytes without
+/// preparation. To prepare the search for a key of 164 bytes, as OpenAI has them, took 5,200 of the 37,000 instructions
+/// of a chunk.
+const SEARCHED_BYTES: usize = 32;
+
 /// Redacts credentials that a service sends back, in the form in which they were sent.
 pub(super) fn without_secrets(secrets: &[Secret], mut text: String) -> String {
     for secret in secrets.iter().map(Secret::expose) {
-        if text.contains(secret) {
+        let beginning = &secret[..secret.floor_char_boundary(SEARCHED_BYTES)];
+        if text.contains(beginning) {
             text = text.replace(secret, REDACTED);
         }
     }
@@ -90,6 +96,17 @@ pub(super) fn without_secrets(secrets: &[Secret], mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_credential_is_redacted_and_a_text_with_its_beginning_alone_is_not_changed() {
+        for long in ["sk-proj-".repeat(20), "\u{20ac}".repeat(20), "x".repeat(33)] {
+            let beginning = &long[..long.floor_char_boundary(long.len() - 1)];
+            let secrets = [Secret::new(&long)];
+            let redacted = without_secrets(&secrets, format!("{beginning} {long} {beginning}"));
+            assert_eq!(redacted, format!("{beginning} *** {beginning}"));
+            assert_eq!(without_secrets(&secrets, beginning.to_owned()), beginning);
+        }
+    }
 
     #[test]
     fn a_credential_is_redacted_also_if_the_text_was_cut_within_it() {

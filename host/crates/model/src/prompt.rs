@@ -213,9 +213,10 @@ impl Prompt {
     /// the caller can satisfy stays: the caller does not see the gateway's calls and waits for one of
     /// its own, with which the loop ends.
     pub fn unforced(&self) -> Unforced {
+        let Some(choice) = self.body.get(TOOL_CHOICE) else { return Unforced::default() };
         let own: BTreeSet<String> = self.own_names().collect();
-        let choice = self.body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, &own));
-        Unforced(choice.and_then(unforced).map(Arc::from))
+        let is_forced = !is_for_any(choice, &own);
+        Unforced(is_forced.then(|| unforced(choice)).flatten().map(Arc::from))
     }
 
     /// Resets a forced `tool_choice`.

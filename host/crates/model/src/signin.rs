@@ -1,6 +1,6 @@
-//! Signing in to a service: the step that adds a credential to a finished request.
+//! Signing in to a service: its headers with a credential, or the step that adds one to a finished request.
 //!
-//! It knows nothing of the API, and runs for every attempt, because some credentials depend on the
+//! It knows nothing of the API. The step runs for every attempt, because some credentials depend on the
 //! request or on the time.
 
 #[cfg(feature = "vertex")]
@@ -10,45 +10,46 @@ mod service_account;
 #[cfg(feature = "bedrock")]
 mod sigv4;
 
-use bytes::Bytes;
-use futures_util::{
-    FutureExt as _,
-    future::{self, BoxFuture},
-};
-use http::{HeaderName, HeaderValue, header, request::Parts};
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
-    BadProvider, ModelError,
-    http::{HttpClient, SignIn},
+    BadProvider,
+    http::{SignIn, service_headers},
     settings::{Api, CloudCredential, Hosting, Key, Service},
 };
 
-/// A header that is the same for all requests.
-struct StaticHeader {
-    name: HeaderName,
-    value: HeaderValue,
-}
+/// The headers of every request to a service, with a credential that is the same for all.
+struct SignedHeaders(HeaderMap);
 
-impl StaticHeader {
-    /// `None` if the text cannot be sent.
-    fn new(name: HeaderName, value: &str) -> Option<Self> {
-        let mut value = HeaderValue::try_from(value).ok()?;
+impl SignedHeaders {
+    /// Adds the credential to the headers of a service. Fails if one of them cannot be sent.
+    fn new(
+        provider: &str,
+        service: &Service,
+        key: &str,
+        credential: (HeaderName, &str),
+    ) -> Result<Self, BadProvider> {
+        let (name, value) = credential;
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| BadProvider::Key { provider: provider.to_owned(), key: key.to_owned() })?;
         value.set_sensitive(true);
-        Some(Self { name, value })
+        let mut headers = service_headers(provider, service)?;
+        headers.insert(name, value);
+        Ok(Self(headers))
     }
 }
 
-airlock_strings::debug_fields!(StaticHeader { name });
+impl fmt::Debug for SignedHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
 
-impl SignIn for StaticHeader {
-    fn sign<'a>(
-        &'a self,
-        _: &'a HttpClient,
-        head: &'a mut Parts,
-        _: &'a Bytes,
-    ) -> BoxFuture<'a, Result<(), ModelError>> {
-        head.headers.insert(&self.name, self.value.clone());
-        future::ready(Ok(())).boxed()
+impl SignIn for SignedHeaders {
+    fn headers(&self) -> Option<&HeaderMap> {
+        Some(&self.0)
     }
 }
 
@@ -64,22 +65,17 @@ pub(super) fn sign_in(
     }
     let Some(value) = &key.value else { return Ok(None) };
     let value = value.expose();
-    let header = match (&service.hosting, service.api) {
-        (Hosting::Azure { .. }, _) => StaticHeader::new(HeaderName::from_static("api-key"), value),
+    let bearer = format!("Bearer {value}");
+    let credential = match (&service.hosting, service.api) {
+        (Hosting::Azure { .. }, _) => (HeaderName::from_static("api-key"), value),
         (Hosting::Bedrock { .. } | Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) => {
-            StaticHeader::new(header::AUTHORIZATION, &format!("Bearer {value}"))
+            (header::AUTHORIZATION, bearer.as_str())
         }
-        (Hosting::Vendor, Api::Anthropic) => {
-            StaticHeader::new(HeaderName::from_static("x-api-key"), value)
-        }
-        (Hosting::Vendor, Api::Gemini) => {
-            StaticHeader::new(HeaderName::from_static("x-goog-api-key"), value)
-        }
+        (Hosting::Vendor, Api::Anthropic) => (HeaderName::from_static("x-api-key"), value),
+        (Hosting::Vendor, Api::Gemini) => (HeaderName::from_static("x-goog-api-key"), value),
     };
-    match header {
-        Some(header) => Ok(Some(Box::new(header))),
-        None => Err(BadProvider::Key { provider: provider.to_owned(), key: key.name.clone() }),
-    }
+    let signed = SignedHeaders::new(provider, service, &key.name, credential)?;
+    Ok(Some(Box::new(signed)))
 }
 
 /// Returns the step of a credential of a cloud. Fails for a credential of another host.
@@ -113,5 +109,24 @@ fn with_cloud(
             let provider = provider.to_owned();
             Err(BadProvider::CloudCredential { provider, key: key.to_owned() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::secret::Secret;
+
+    #[test]
+    fn a_credential_that_never_changes_is_among_the_headers_of_every_request() {
+        let service = Service::new(Api::Anthropic, "https://api.example");
+        let key = Key::new("k", Secret::new("secret-key"));
+        let signed = sign_in("p", &service, &key).expect("a good key").expect("a credential");
+        let headers = signed.headers().expect("they never change");
+        assert_eq!(headers["x-api-key"], "secret-key");
+        assert_eq!(headers["host"], "api.example");
+        assert!(!format!("{signed:?}").contains("secret-key"));
+        let bad = Key::new("k", Secret::new("a\nb"));
+        assert!(matches!(sign_in("p", &service, &bad), Err(BadProvider::Key { .. })));
     }
 }

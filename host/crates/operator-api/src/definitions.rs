@@ -28,8 +28,8 @@ use airlock_requests::RequestCharge;
 use airlock_strings::{cut, visible_line};
 
 const PREFIX: &str = "/api/mcp/client/";
-/// Maximum bytes of a part of the record of an acceptance.
-const RECORDED_BYTES: usize = 200;
+/// Maximum bytes of a part of the record of an acceptance, or of a dry run.
+pub(crate) const RECORDED_BYTES: usize = 200;
 /// Maximum bytes of the names of tools in it.
 const RECORDED_NAMES_BYTES: usize = 2_000;
 

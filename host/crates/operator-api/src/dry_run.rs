@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::info;
 
-use super::{DryRunError, OperatorApi, operator::RequestOperator};
+use super::{DryRunError, OperatorApi, definitions::RECORDED_BYTES, operator::RequestOperator};
 use airlock_core::{
     act::{Act, ActKind, Actor},
     operator::Operator,
@@ -25,9 +25,6 @@ use airlock_strings::cut;
 const MAX_AT_ONCE: usize = 2;
 /// Time after which another attempt is worth it.
 const RETRY_SECONDS: u64 = 10;
-
-/// Maximum bytes of a part of the record of a connection.
-const RECORDED_BYTES: usize = 200;
 
 static PLACES: Semaphore = Semaphore::const_new(MAX_AT_ONCE);
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::OperatorApi;
+use super::{OperatorApi, tries::SHOWN_BYTES};
 use airlock_catalog::{ExplainedClient, ExplainedTool, Explanation, Reason, Snapshot};
 use airlock_core::door::{ApprovalChoice, Filter, LiveKeys, VirtualKey, roles_view};
 use airlock_http::{
@@ -20,8 +20,6 @@ use airlock_http::{
 use airlock_requests::RequestCharge;
 use airlock_strings::cut;
 
-/// Maximum bytes of the name of an unknown key in the error about it.
-const SHOWN_BYTES: usize = 64;
 /// Maximum roles of a request, as of a sender.
 const MAX_ROLES: usize = 16;
 
@@ -38,7 +36,7 @@ pub async fn show(
     let question = Question::parse(query)?;
     let key = question.sender(&api.keys)?;
     let snapshot = api.parts.catalog.snapshot();
-    let written = Answer {
+    let written = ExplanationDocument {
         filter: question.filter(&snapshot, key.as_deref())?,
         snapshot,
         question,
@@ -155,7 +153,7 @@ fn unknown_key(name: &str) -> ApiError {
 }
 
 /// All that the response is made of.
-struct Answer {
+struct ExplanationDocument {
     snapshot: Arc<Snapshot>,
     question: Question,
     filter: Filter,
@@ -166,7 +164,7 @@ struct Answer {
     disabled: Vec<(String, &'static str)>,
 }
 
-impl Answer {
+impl ExplanationDocument {
     fn write(&self, charge: &RequestCharge) -> Result<String, ApiError> {
         let explanation = self.snapshot.explain(&self.filter, self.key.as_deref());
         let explanation = explanation.with_approval(self.approval);

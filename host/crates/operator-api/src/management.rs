@@ -20,7 +20,7 @@ use airlock_http::{
     body,
     respond::{self, ApiError, Reply},
 };
-use airlock_ingress::{Ingress, RequestBody, Seat};
+use airlock_ingress::{Ingress, RequestBody};
 use airlock_requests::RequestCharge;
 use airlock_store::components::MAX_COMPONENT_BYTES;
 
@@ -125,7 +125,7 @@ pub async fn answer(
     let path = request.uri().path().to_owned();
     let query = request.uri().query().unwrap_or_default().to_owned();
     let headers = request.headers().clone();
-    let seat = Seat::from_request(&request);
+    let seat = request.body().seat().cloned();
     let setup_token = setup_token(&headers);
     let mut actor = actor.cloned();
     let mut body = None;

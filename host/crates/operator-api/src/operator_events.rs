@@ -27,7 +27,7 @@ use airlock_http::{
     events::{self, Source},
     respond::{self, ApiError, Reply},
 };
-use airlock_ingress::{Parking, RequestBody, Seat};
+use airlock_ingress::{Parking, RequestBody};
 use airlock_wire::headers::LAST_EVENT;
 
 /// Longest time of a stream.
@@ -72,7 +72,7 @@ pub(super) fn open(
         _slot: slot,
     };
     let reply = respond::events(events::parts(source));
-    let parked = Seat::from_request(request).map(|seat| seat.park(Parking::Waiting));
+    let parked = request.body().seat().map(|seat| seat.park(Parking::Waiting));
     Ok(respond::holding(reply, parked))
 }
 

@@ -36,7 +36,7 @@ use airlock_requests::{ChargeRefused, RequestCharge, Sender};
 use airlock_strings::cut;
 
 /// Maximum bytes of a name that an error repeats.
-const SHOWN_BYTES: usize = 64;
+pub(crate) const SHOWN_BYTES: usize = 64;
 
 /// Body of the request.
 #[derive(Deserialize)]

@@ -17,7 +17,7 @@ use airlock_authoring::{BuildProfile, BuiltComponent};
 use airlock_strings::visible;
 use airlock_terminal::{
     outcome::CommandOutcome,
-    output::{self, Failure},
+    output::{self, CommandFailure},
     signals::Signals,
     spinner,
 };
@@ -68,7 +68,7 @@ pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<CommandOutcome> {
     match finished {
         Ok(finished) => report(args, &finished, &transcript, started.elapsed())?,
         Err(error) if args.json => {
-            let error = Failure::from(&anyhow::Error::from(error));
+            let error = CommandFailure::from(&anyhow::Error::from(error));
             let output = transcript.outputs();
             output::document(&json!({"ok": false, "error": error, "output": output}))?;
             return Ok(CommandOutcome::Failure);

@@ -20,7 +20,7 @@ use airlock_authoring::{BuildProfile, BuiltComponent, build, install::GrantOptio
 use airlock_core::door::Arguments;
 use airlock_terminal::{
     outcome::CommandOutcome,
-    output::{self, Failure},
+    output::{self, CommandFailure},
     session::ConfigFile,
     signals::Signals,
     spinner,
@@ -111,7 +111,7 @@ async fn round(
     calls: &mut BuildUses,
 ) -> bool {
     let done = attempt(args, settings, grants, state, calls).await;
-    done.inspect_err(|error| output::complain(&Failure::from(error))).is_ok()
+    done.inspect_err(|error| output::complain(&CommandFailure::from(error))).is_ok()
 }
 
 async fn attempt(

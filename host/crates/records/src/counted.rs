@@ -157,33 +157,12 @@ fn party(event: &RecordEvent) -> Option<LoggedParty> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use uuid::Uuid;
-
     use super::*;
-    use crate::event::{CallCode, LostEvents, RefusedCall, ShortText, TimedAct};
-    use airlock_core::{
-        act::Act,
-        tool::{HostCode, SourceSet},
+    use crate::{
+        event::{LostEvents, TimedAct},
+        testing::refused,
     };
-
-    fn refused(tenant: Tenant) -> RecordEvent {
-        RecordEvent::Refused(Box::new(RefusedCall {
-            id: Uuid::nil(),
-            at: SystemTime::UNIX_EPOCH,
-            tenant,
-            membership: Arc::default(),
-            origin: "mcp_client",
-            parent: None,
-            name: ShortText::new("none"),
-            client: None,
-            code: CallCode::Host(HostCode::NotFound),
-            guards: Vec::new(),
-            sources: SourceSet::default(),
-            error: None,
-        }))
-    }
+    use airlock_core::act::Act;
 
     fn key(number: usize) -> Tenant {
         let mut digest = [0; 32];

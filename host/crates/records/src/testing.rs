@@ -1,4 +1,4 @@
-//! Logs in memory, for tests.
+//! Logs in memory, and events, for tests.
 
 use std::{
     sync::{
@@ -6,18 +6,47 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::SystemTime,
 };
 
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use crate::{
     audit_log::{LineSink, OpenAudit},
+    event::{CallCode, RecordEvent, RefusedCall, ShortText},
     queue::QueuedEvent,
     rows,
     writer::LogSink,
 };
-use airlock_core::tool::Cause;
+use airlock_core::{
+    tenant::Tenant,
+    tool::{Cause, HostCode, SourceSet},
+};
 use airlock_store::call_log::{LogBatch, LoggedModelCall, LoggedToolCall};
+
+/// Returns the refusal of a call of an unknown tool.
+pub(crate) fn refused_call(tenant: Tenant) -> RefusedCall {
+    RefusedCall {
+        id: Uuid::nil(),
+        at: SystemTime::UNIX_EPOCH,
+        tenant,
+        membership: Arc::default(),
+        origin: "mcp_client",
+        parent: None,
+        name: ShortText::new("none"),
+        client: None,
+        code: CallCode::Host(HostCode::NotFound),
+        guards: Vec::new(),
+        sources: SourceSet::default(),
+        error: None,
+    }
+}
+
+/// Returns the event of such a refusal.
+pub(crate) fn refused(tenant: Tenant) -> RecordEvent {
+    RecordEvent::Refused(Box::new(refused_call(tenant)))
+}
 
 /// The two logs of a test, which can fail and hang. Cheap to clone.
 #[derive(Clone, Default)]

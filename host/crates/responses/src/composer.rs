@@ -161,7 +161,8 @@ impl Composer {
                 self.start(&started, out);
                 self.check_items(before)?;
             }
-            Event::Ended(CallEnded { tool_call_id, text, error, .. }) => {
+            Event::Ended(ended) => {
+                let CallEnded { tool_call_id, text, error, .. } = *ended;
                 self.hold(text.len())?;
                 // The client gets a call that waits for an approval as a call of its own.
                 if error

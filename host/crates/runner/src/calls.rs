@@ -65,6 +65,21 @@ enum FunctionDecision {
     Waits,
 }
 
+/// End of a call of a block.
+struct FunctionEnd {
+    answer: FunctionAnswer,
+    /// Identifier of the call; `None` if it was not made.
+    id: Option<CallId>,
+    /// False for the answer that the journal has.
+    is_new: bool,
+}
+
+impl FunctionEnd {
+    fn not_made(refused: AnswerError) -> Self {
+        Self { answer: Err(refused), id: None, is_new: true }
+    }
+}
+
 impl FunctionCalls {
     /// Returns the calls that were made. The script has ended.
     pub(crate) fn take(&self) -> MadeCalls {
@@ -85,30 +100,50 @@ impl FunctionCalls {
         if decided.iter().any(|decided| matches!(decided, FunctionDecision::Waits)) {
             return Err(self.suspend(first, &calls, &decided));
         }
-        let are_new: Vec<_> =
-            decided.iter().map(|decided| !matches!(decided, FunctionDecision::Known(_))).collect();
-        let running = decided.into_iter().map(|decided| self.run(decided, is_block));
-        let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
         let mut answers = Vec::with_capacity(calls.len());
-        let mut room = self.memory_bytes;
-        for (at, (call, is_new)) in (first..).zip(calls.iter().zip(are_new)) {
-            let Some((answer, id)) = ended.next().await else { break };
-            if let Err(failure) = &answer {
-                self.note(call, failure, id);
+        // The script receives all results of a block at once, failures too: without a bound, a thousand calls would fill
+        // the memory of the program before the sandbox refuses them.
+        let mut room = is_block.then_some(self.memory_bytes);
+        match <[_; 1]>::try_from(decided) {
+            // Most calls are made one by one, and need no queue.
+            Ok([decided]) => {
+                let end = self.run(decided, is_block).await;
+                answers.push(self.answered(first, &calls[0], end, &mut room)?);
             }
-            if is_new {
-                self.keep(at, call, &answer);
+            Err(decided) => {
+                let running = decided.into_iter().map(|decided| self.run(decided, is_block));
+                let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
+                for (at, call) in (first..).zip(&calls) {
+                    let Some(end) = ended.next().await else { break };
+                    answers.push(self.answered(at, call, end, &mut room)?);
+                }
             }
-            // The script receives all results of a block at once, failures too: without a bound, a thousand calls would fill
-            // the memory of the program before the sandbox refuses them.
-            if is_block {
-                let bytes = answer.as_ref().map_or_else(AnswerError::bytes, ToolOutput::size);
-                let left = room.checked_sub(bytes as u64);
-                room = left.ok_or_else(|| too_large(self.memory_bytes))?;
-            }
-            answers.push(answer.map(as_text).map_err(CallError::from));
         }
         Ok(answers)
+    }
+
+    /// Keeps the end of a call. Returns the answer for the script. Fails if it is larger than the `room` that is left for the
+    /// answers of its block.
+    fn answered(
+        &self,
+        at: usize,
+        call: &ScriptCall,
+        end: FunctionEnd,
+        room: &mut Option<u64>,
+    ) -> Result<ScriptAnswer, CallError> {
+        let FunctionEnd { answer, id, is_new } = end;
+        if let Err(failure) = &answer {
+            self.note(call, failure, id);
+        }
+        if is_new {
+            self.keep(at, call, &answer);
+        }
+        if let Some(room) = room {
+            let bytes = answer.as_ref().map_or_else(AnswerError::bytes, ToolOutput::size);
+            let left = room.checked_sub(bytes as u64);
+            *room = left.ok_or_else(|| too_large(self.memory_bytes))?;
+        }
+        Ok(answer.map(as_text).map_err(CallError::from))
     }
 
     /// Decides one call. An error stops the script.
@@ -193,21 +228,17 @@ impl FunctionCalls {
         }
     }
 
-    /// Ends a decided call. Returns its identifier if it was made.
-    async fn run(
-        &self,
-        decided: FunctionDecision,
-        is_block: bool,
-    ) -> (FunctionAnswer, Option<CallId>) {
+    /// Ends a decided call.
+    async fn run(&self, decided: FunctionDecision, is_block: bool) -> FunctionEnd {
         match decided {
-            FunctionDecision::Known(answer) => (answer, None),
-            FunctionDecision::Refused(refused) => (Err(refused), None),
+            FunctionDecision::Known(answer) => FunctionEnd { answer, id: None, is_new: false },
+            FunctionDecision::Refused(refused) => FunctionEnd::not_made(refused),
             FunctionDecision::Runs(admitted) => {
-                let id = admitted.chain().id();
-                (self.call(*admitted, is_block).await, Some(id))
+                let id = Some(admitted.chain().id());
+                FunctionEnd { answer: self.call(*admitted, is_block).await, id, is_new: true }
             }
             // A block with such a call is not run.
-            FunctionDecision::Waits => (Err(CallError::cancelled().into()), None),
+            FunctionDecision::Waits => FunctionEnd::not_made(CallError::cancelled().into()),
         }
     }
 
@@ -221,7 +252,8 @@ impl FunctionCalls {
             printed.deliver();
             admitted.run().await
         });
-        let running = NESTING.scope(self.nesting, calling);
+        // Boxed: it has some KB, and is moved several times.
+        let running = Box::pin(NESTING.scope(self.nesting, calling));
         let ended = if is_block { run_apart(running).await } else { run_beside(running).await };
         let failed = match ended {
             Ok(Ok(output)) => return Ok(output),

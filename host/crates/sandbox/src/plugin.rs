@@ -5,7 +5,7 @@
 //! | `contract`, `plain`, `tool_guest` | components of each version of the contract, and without it; what they have in common |
 //! | `imports`, `wasi` | what they may import, of Airlock's own interfaces and of WASI |
 //! | `grants`, `effects`, `rights`, `off_limits` | what each of their tools may do |
-//! | `side`, `log`, `log_rate`, `uses`, `late_fuel` | one call of a plugin on the host's side |
+//! | `side`, `log`, `uses`, `late_fuel` | one call of a plugin on the host's side |
 //! | `descriptors`, `schemas`, `inspect` | their tools, without running them |
 
 mod contract;
@@ -16,7 +16,6 @@ pub(crate) mod imports;
 mod inspect;
 mod late_fuel;
 mod log;
-mod log_rate;
 mod off_limits;
 mod plain;
 mod rights;
@@ -30,7 +29,8 @@ use std::sync::Arc;
 
 use airlock_circuit::Circuit;
 use airlock_core::{
-    door::{Admitted, Provider},
+    door::{Admitted, Chain, Provider},
+    log_rate::LogRate,
     secret::{Scrubber, scrubbed},
     tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput, content_size},
 };
@@ -56,7 +56,6 @@ pub use self::{
     uses::{ToolUses, Use, UseRecorder},
 };
 use self::{
-    log_rate::LogRate,
     rights::{Rights, ToolRights},
     schemas::Schemas,
     side::PluginSide,
@@ -198,35 +197,17 @@ impl Plugin {
         let name = &tool.name;
         let arguments = call.arguments().as_str();
         let chain = call.chain();
-        let ToolRights { grants, outlet, origin } = self.rights.for_tool(&tool.original);
+        let rights = self.rights.for_tool(&tool.original);
+        let grants = &rights.grants;
         let recorder =
             grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
-        let call = || {
-            let wasi = Wasi::granted(
-                &self.client,
-                chain.tenant(),
-                grants,
-                &self.mounts,
-                &self.runner.memory,
-                recorder.as_ref(),
-            );
-            let guest = PluginSide {
-                client: self.client.clone(),
-                log: self.log.clone(),
-                origin: origin.clone(),
-                grants: grants.clone(),
-                database: self.database.clone(),
-                outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder.as_ref())),
-                wasi: wasi.map_err(|cause| CallError::unavailable(name.clone(), cause))?,
-                recorder: recorder.clone(),
-            };
-            Ok(Call { tool: name.clone(), chain: Some(chain.clone()), limits: self.limits, guest })
-        };
         let answered = self
             .runner
-            .run(Some(chain), call, async |store| {
-                self.guest.invoke(store, &tool.original, arguments).await
-            })
+            .run(
+                Some(chain),
+                || self.begin(name, chain, rights, recorder.as_ref()),
+                async |store| self.guest.invoke(store, &tool.original, arguments).await,
+            )
             .await?;
         let tenant = chain.tenant();
         let scrubber = &grants.scrubber;
@@ -250,6 +231,32 @@ impl Plugin {
         }
         self.schemas.check_result(&tool.original, name, tenant, &mut output).await?;
         Ok(Returned { output, emitted }.readable())
+    }
+
+    /// Makes the host's side of a call, with the rights of its tool.
+    fn begin(
+        &self,
+        tool: &ToolName,
+        chain: &Chain,
+        rights: &ToolRights,
+        recorder: Option<&CallRecorder>,
+    ) -> Result<Call<PluginSide>, CallError> {
+        let ToolRights { grants, outlet, origin } = rights;
+        let memory = &self.runner.memory;
+        let tenant = chain.tenant();
+        let wasi = Wasi::granted(&self.client, tenant, grants, &self.mounts, memory, recorder)
+            .map_err(|cause| CallError::unavailable(tool.clone(), cause))?;
+        let guest = PluginSide {
+            client: self.client.clone(),
+            log: self.log.clone(),
+            origin: origin.clone(),
+            grants: grants.clone(),
+            database: self.database.clone(),
+            outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder)),
+            wasi,
+            recorder: recorder.cloned(),
+        };
+        Ok(Call { tool: tool.clone(), chain: Some(chain.clone()), limits: self.limits, guest })
     }
 }
 

@@ -256,7 +256,7 @@ fn reported(
 fn resumption(id: &str, began: Option<String>) -> Span {
     let resumed = Span::internal(|| "resume_run".to_owned());
     let span = match began.and_then(|began| TraceContext::try_from(began).ok()) {
-        Some(began) => resumed.link(began).start(),
+        Some(began) => resumed.link(&began).start(),
         None => resumed.start(),
     };
     span.set(AIRLOCK_RUN_ID, id);

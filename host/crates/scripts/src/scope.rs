@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(scope.len(), 3);
         assert!(Arc::ptr_eq(&scope.bindings(), &scope.bindings()), "no run makes them again");
         assert_eq!(scope.stored(), scope.stored(), "they are made together");
-        assert!(Arc::ptr_eq(&scope, &scopes.get(&view.sent_by(&Filter::none(), None))));
+        assert!(Arc::ptr_eq(&scope, &scopes.get(&view.clone().sent_by(&Filter::none(), None))));
         assert!(!Arc::ptr_eq(&scope, &scopes.get(&self::view(3))));
         assert_eq!(scopes.count(), 1 + 1, "the other view has ended, but nothing was pruned yet");
         scopes.prune();

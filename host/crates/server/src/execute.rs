@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
 use super::App;
 use airlock_agent::{
-    self as agent, AUTH_REQUIRED, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource,
-    input_required,
+    self as agent, AUTH_REQUIRED, EXTENSION, INPUT_REQUIRED, Presenter, RUN, ResultMessage,
+    ResultSource, input_required,
 };
 use airlock_core::door::log_call;
 use airlock_core::{
@@ -182,13 +182,17 @@ async fn make(
 }
 
 /// Returns the message with the result of a call, for a model if there is a presenter.
-fn success(output: ToolOutput, presenter: Option<&Presenter<'_>>, airlock: &mut Object) -> Message {
+fn success(
+    output: ToolOutput,
+    presenter: Option<&Presenter<'_>>,
+    airlock: &mut Object,
+) -> ResultMessage {
     if presenter.is_some() || output.has_more_than_text() {
         airlock.insert(RESULT.to_owned(), json!(output));
     }
     match presenter {
         Some(presenter) => presenter.output(output),
-        None => Message::plain(output.to_text()),
+        None => ResultMessage::plain(output.to_text()),
     }
 }
 
@@ -199,15 +203,15 @@ fn failure(
     error: &CallError,
     presenter: Option<&Presenter<'_>>,
     airlock: &mut Object,
-) -> Result<Message, ApiError> {
+) -> Result<ResultMessage, ApiError> {
     match error.details() {
         Details::InputRequired(asked) => {
             airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
-            return Ok(Message::plain(error.to_string()));
+            return Ok(ResultMessage::plain(error.to_string()));
         }
         Details::Suspended(suspension) => {
             airlock.insert(RUN.to_owned(), suspension.to_json());
-            return Ok(Message::plain(error.to_string()));
+            return Ok(ResultMessage::plain(error.to_string()));
         }
         Details::Tool(own) => {
             airlock.insert(RESULT.to_owned(), agent::raw_error(own));
@@ -218,7 +222,7 @@ fn failure(
     airlock.insert("error".to_owned(), json!(CallFailure::from(error)));
     Ok(match presenter {
         Some(presenter) => presenter.error(name, error),
-        None => Message::plain(error.to_text()),
+        None => ResultMessage::plain(error.to_text()),
     })
 }
 

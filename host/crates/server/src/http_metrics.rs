@@ -3,9 +3,11 @@
 //! Labels are the templates of routes and classes of statuses, so that no caller can make more time series.
 
 use std::{
-    collections::BTreeMap,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 
@@ -15,14 +17,14 @@ use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric as _},
     metrics::{
         MetricType,
-        counter::Counter,
+        counter::{ConstCounter, Counter},
         gauge::{ConstGauge, Gauge},
         histogram::Histogram,
     },
 };
 
 use super::template::TEMPLATES;
-use airlock_http::{body::ReceivedBytes, respond::Reply};
+use airlock_http::respond::Reply;
 use airlock_ingress::Payload;
 use airlock_mcp_server::{ServerTimes, Sessions};
 use airlock_requests::Memory;
@@ -36,9 +38,10 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Metrics of the listener of a gateway, to be registered once.
 pub struct HttpMetrics {
-    routes: BTreeMap<&'static str, RouteTimes>,
+    /// In the order of [`TEMPLATES`].
+    routes: [RouteTimes; TEMPLATES.len()],
     active: Gauge,
-    received: Counter,
+    received: Arc<AtomicU64>,
     sent: Counter,
     parts: OnceLock<(Arc<Memory>, Arc<Sessions>, Arc<ServerTimes>)>,
 }
@@ -64,11 +67,10 @@ impl RouteTimes {
 impl HttpMetrics {
     /// Creates the metrics of a gateway that has served nothing.
     pub fn new() -> Arc<Self> {
-        let routes = TEMPLATES.map(|route| (route, RouteTimes::default()));
         Arc::new(Self {
-            routes: BTreeMap::from(routes),
+            routes: TEMPLATES.map(|_| RouteTimes::default()),
             active: Gauge::default(),
-            received: Counter::default(),
+            received: Arc::default(),
             sent: Counter::default(),
             parts: OnceLock::new(),
         })
@@ -85,9 +87,9 @@ impl HttpMetrics {
         let _ = self.parts.set((memory, sessions, times));
     }
 
-    /// Returns the counter of the bytes of bodies.
-    pub(super) fn received(&self) -> ReceivedBytes {
-        ReceivedBytes(self.received.clone())
+    /// Returns the counter of the bytes of bodies that are read.
+    pub(super) fn received(&self) -> Arc<AtomicU64> {
+        self.received.clone()
     }
 
     /// Begins to observe a request. It counts as cancelled if the value is dropped.
@@ -128,7 +130,9 @@ impl ObservedRequest<'_> {
 
 impl ObservedRequest<'_> {
     fn observe(&self, choose: impl FnOnce(&RouteTimes) -> &OnceLock<Histogram>) {
-        let Some(times) = self.metrics.routes.get(self.route) else { return };
+        // `==` compares the lengths first, and few templates have the same.
+        let known = TEMPLATES.iter().position(|route| *route == self.route);
+        let Some(times) = known.and_then(|at| self.metrics.routes.get(at)) else { return };
         let times = choose(times).get_or_init(|| Histogram::new(BOUNDS_SECONDS));
         times.observe(self.began.elapsed().as_secs_f64());
     }
@@ -164,7 +168,7 @@ impl Collector for HttpMetrics {
         let name = "http_server_request_duration_seconds";
         let help = "Time from the head of a request to the beginning of its response.";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (route, times) in &self.routes {
+        for (route, times) in TEMPLATES.iter().zip(&self.routes) {
             for (label, times) in times.labelled() {
                 let labels = [("http_route", *route), label];
                 times.encode(family.encode_family(&labels)?)?;
@@ -173,15 +177,16 @@ impl Collector for HttpMetrics {
         let name = "http_server_active_requests";
         let help = "Requests that are handled, and streamed responses that have not ended.";
         self.active.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
-        for (name, help, counter) in [
+        for (name, help, bytes) in [
             (
                 "airlock_http_received_bytes",
                 "Bytes of the bodies of requests that were read.",
-                &self.received,
+                self.received.load(Ordering::Relaxed),
             ),
-            ("airlock_http_sent_bytes", "Bytes of the bodies of responses.", &self.sent),
+            ("airlock_http_sent_bytes", "Bytes of the bodies of responses.", self.sent.get()),
         ] {
-            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+            let bytes = ConstCounter::new(bytes);
+            bytes.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
         let Some((memory, sessions, times)) = self.parts.get() else { return Ok(()) };
         times.encode(encoder)?;

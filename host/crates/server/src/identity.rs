@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn a_token_selects_no_key_that_needs_another_certificate() {
-        let own = CertificateDigest::of(b"own");
+        let own = CertificateDigest::from_der(b"own");
         let ann = VirtualKey::new("ann", "sk-bf-1", BTreeMap::new());
         let keys = LiveKeys::new(Keys::new([ann.with_certificates([own].into())]));
-        let other = CertificateDigest::of(b"other");
+        let other = CertificateDigest::from_der(b"other");
         for (shown, is_selected) in [(Some(own), true), (Some(other), false), (None, false)] {
             let found = view_key(&keys, "ann", shown, SystemTime::UNIX_EPOCH);
             assert_eq!(found.is_some(), is_selected, "{shown:?}");

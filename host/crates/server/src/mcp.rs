@@ -14,6 +14,7 @@ pub(super) mod sse;
 mod stream;
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -23,7 +24,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use self::{
     accept::Accept,
     lease::StreamLease,
-    reply::{accepted, answered, ended, failed, refused, with_session},
+    reply::{accepted, answered, ended, failed, refused, shared, with_session},
     stream::{LogSource, ModernSource, NoticeSource},
 };
 pub(super) use self::{pipes::Pipes, sse::SseTarget};
@@ -38,9 +39,9 @@ use airlock_http::{
 };
 use airlock_ingress::{Parking, RequestBody, Seat};
 use airlock_mcp_server::{
-    Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Selection,
-    Session, ToolboxScope, client_name, initialized_name, is_relayed, names_version, no_memory,
-    owner, requested_log_level,
+    Answer, EMPTY_RESULT, ListWatch, ListedPage, Outgoing, Peer, Requester, Selection, Session,
+    SessionResponse, ToolboxScope, client_name, initialized_name, is_relayed, names_version,
+    no_memory, owner, requested_log_level,
 };
 use airlock_model::MemoryBudget;
 use airlock_replicas::ForwardedHead;
@@ -73,7 +74,7 @@ pub(super) async fn handle(
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let seat = Seat::from_request(&request);
+    let seat = request.body().seat().cloned();
     let headers = request.headers();
     if let Some(elsewhere) = app.elsewhere(session_owner(headers), headers).await? {
         let is_waiting = *request.method() == Method::GET;
@@ -146,19 +147,20 @@ struct McpCall<'a> {
 }
 
 impl McpCall<'_> {
-    async fn post(&self, request: Request<RequestBody>) -> Result<Reply, ApiError> {
+    async fn post(&self, mut request: Request<RequestBody>) -> Result<Reply, ApiError> {
         let accept = Accept::read(request.headers());
         if !accept.is_any() {
             return Ok(not_acceptable());
         }
-        let headers = request.headers().clone();
+        let headers = mem::take(request.headers_mut());
         let uri = request.uri().clone();
         let timeout = options::timeout(
             &headers,
             self.app.parts.budget.script.max(self.app.parts.budget.deadline),
         )?;
-        let seat = Seat::from_request(&request);
-        let message = body::message(request, self.app.settings.bodies(), self.charge).await?;
+        let seat = request.body().seat().cloned();
+        let message = body::message(&headers, request, self.app.settings.bodies(), self.charge);
+        let message = message.await?;
         let message = match message {
             Ok(message) => message,
             Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
@@ -343,7 +345,7 @@ impl McpCall<'_> {
                 // Kept for longer than the request.
                 let memory = MemoryBudget::new(self.charge.beside(0));
                 return match session.run(exchange, memory, self.charge.clone()) {
-                    Ok(reader) => Ok(self.logged(session, reader, accept).await),
+                    Ok(response) => Ok(self.logged(session, response, accept).await),
                     Err(error) => Ok(failed(Some(&id), &error, StatusCode::OK)),
                 };
             }
@@ -359,20 +361,22 @@ impl McpCall<'_> {
 
     /// Returns the response of a request that runs in its session: whole if it is ready at once, else
     /// as a stream that can be resumed.
-    async fn logged(&self, session: &Session, mut reader: EventReader, accept: Accept) -> Reply {
+    async fn logged(&self, session: &Session, mut begun: SessionResponse, accept: Accept) -> Reply {
         if !accept.streams {
             // None of a cancelled request.
-            return reader.response().await.map_or_else(accepted, |text| whole_text(&text));
+            let text = begun.response().await;
+            drop(begun);
+            return text.map_or_else(accepted, shared);
         }
         if accept.json
-            && let Ok(Some(next)) = tokio::time::timeout(STREAM_AFTER, reader.peek()).await
+            && let Ok(Some(next)) = tokio::time::timeout(STREAM_AFTER, begun.peek()).await
             && next.is_last
         {
-            return whole_text(&next.text);
+            drop(begun);
+            return shared(next.text);
         }
-        reader.begin_stream();
         let is_primed = session.peer().version >= Version::V2025_11_25;
-        respond::events(events::parts(LogSource::new(reader, is_primed)))
+        respond::events(events::parts(LogSource::new(begun.into_stream(), is_primed)))
     }
 
     /// Handles a request of the legacy era that names no session. The client cannot be asked, and
@@ -481,10 +485,6 @@ fn modern_status(error: Option<i64>) -> StatusCode {
         }
         _ => StatusCode::OK,
     }
-}
-
-fn whole_text(text: &str) -> Reply {
-    respond::json_text(text.to_owned())
 }
 
 /// Status of a response of the legacy era: errors are in the body.

@@ -69,13 +69,14 @@ impl App {
         let logged_path = logins::logged_path(&path);
         let route = Route::parse(&path);
         let observed = self.hooks.http.begin(route.map_or(NO_ROUTE, Route::template));
-        request.extensions_mut().insert(self.hooks.http.received());
+        request.body_mut().count_in(self.hooks.http.received());
         let page = cors::origin(&self.settings, request.headers());
         let is_anthropic = path.starts_with(MESSAGES)
             || request.extensions().get::<alias::BelowAnthropic>().is_some();
         let is_model = matches!(route, Some(Route::Chat | Route::Responses | Route::Messages));
         let request_id = (is_anthropic || is_model).then(RequestId::generate);
-        if let Some(id) = &request_id {
+        // Anthropic's API and the debug records alone read it: without them, a request has no map of extensions.
+        if let Some(id) = request_id.as_ref().filter(|_| is_anthropic || self.debug.is_some()) {
             request.extensions_mut().insert(id.clone());
         }
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
@@ -128,8 +129,7 @@ impl App {
             Ok(Admission::Charged(charged)) => charged,
             Err(error) => {
                 // The places that are left when all others are in use are given back at once.
-                let is_reserved =
-                    Seat::from_request(&request).as_ref().is_some_and(Seat::is_reserved);
+                let is_reserved = request.body().seat().is_some_and(Seat::is_reserved);
                 if !is_reserved {
                     body::discard(request).await;
                 }
@@ -175,18 +175,18 @@ impl App {
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }
-        let seat = Seat::from_request(request);
+        let seat = request.body().seat();
         let shows_state = matches!(
             route,
             Route::Status(StatusRoute::Health | StatusRoute::Readiness | StatusRoute::Metrics)
         );
-        if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
+        if seat.is_some_and(Seat::is_reserved) && !shows_state {
             return Err(availability::all_in_use());
         }
         if !shows_state {
             availability::check_settings(&self.hooks.settings_read)?;
         }
-        let actor = self.actor(route, request, ingress, seat.as_ref()).await?;
+        let actor = self.actor(route, request, ingress, seat).await?;
         let is_local = matches!(ingress, Ingress::Socket(_));
         if actor.is_none() && is_local && matches!(route, Route::Approvals(..)) {
             // A confined server reaches the socket, and must not decide as a caller without a key.
@@ -203,11 +203,11 @@ impl App {
             }
             _ => {
                 let rules = route.credentials();
-                identity::sender(self, rules, headers, ingress, seat.as_ref()).await?
+                identity::sender(self, rules, headers, ingress, seat).await?
             }
         };
         let waits = route.waits(request.method());
-        if let Some(seat) = &seat {
+        if let Some(seat) = seat {
             let claimed = seat.claim(&sender.tenant(), waits);
             claimed.map_err(|ShareInUse| availability::share_in_use())?;
         }

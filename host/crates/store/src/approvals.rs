@@ -5,13 +5,14 @@
 //! counts once: the call that uses it removes it. What is shown to the person is a text that this
 //! module does not read.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::time::Duration;
 
 use crate::{
     columns::milliseconds,
     database::Database,
     error::Unavailable,
     owner::OwnerId,
+    page::count_fitting,
     revision::ChangeKind,
     sql::{Row, Sql, SqlResult, Subject, first, params},
 };
@@ -19,8 +20,6 @@ use crate::{
 /// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats
 /// its call with other arguments must not fill the list that a person reads; each has up to 64 KiB.
 pub const MAX_CALLS: u32 = 64;
-/// Maximum bytes of the texts in a part of the list.
-const LISTED_BYTES: u64 = 8 << 20;
 /// Maximum number of expired calls that one change removes, so that it stays quick.
 const PURGED_AT_ONCE: u32 = 100;
 
@@ -319,25 +318,14 @@ const PART: &str = "SELECT id, asked, octet_length(text) AS bytes, \
 
 fn list(sql: &Sql<'_>, scope: Option<&OwnerId>, limit: u32, offset: u32) -> SqlResult<CallPage> {
     let now = sql.now();
-    // Reads the sizes first: a server would send all texts, also those that have no room.
-    let mut count = 0;
-    let mut bytes = 0;
     let wanted = params![scope, now, limit.saturating_add(1), offset];
-    let more = sql.each(PART, wanted, |row| {
-        let size = u64::try_from(row.get::<i64>(2)?).unwrap_or(0);
-        bytes += size;
-        if count == limit || (count > 0 && bytes > LISTED_BYTES) {
-            return Ok(ControlFlow::Break(()));
-        }
-        count += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let (count, has_more) = count_fitting(sql, PART, wanted, 2, limit)?;
     let select = format!(
         "SELECT approval.id, approval.asked, expires, approved, text, decided_by, reason FROM ({PART}) AS part \
          JOIN approval ON approval.id = part.id ORDER BY turn, part.asked, part.id"
     );
     let calls = sql.all(&select, params![scope, now, count, offset], waiting_call)?;
-    Ok(CallPage { calls, has_more: more.is_some() })
+    Ok(CallPage { calls, has_more })
 }
 
 fn waiting_call(row: &Row<'_>) -> SqlResult<WaitingCall> {

@@ -48,6 +48,7 @@ pub mod login;
 pub mod login_link;
 pub mod operator_session;
 pub mod operators;
+mod page;
 pub mod recall;
 mod rekey;
 pub mod replicas;

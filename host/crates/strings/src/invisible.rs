@@ -17,14 +17,14 @@ pub fn visible_line(text: &str) -> String {
 
 fn written_out(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_hidden(c) {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
-        } else {
-            out.push(c);
-        }
+    let mut kept = 0;
+    for (start, c) in text.char_indices().filter(|(_, c)| is_hidden(*c)) {
+        out.push_str(&text[kept..start]);
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
+        kept = start + c.len_utf8();
     }
+    out.push_str(&text[kept..]);
     out
 }
 
@@ -46,6 +46,10 @@ pub fn visible_json(json: &str) -> String {
 }
 
 fn is_hidden(c: char) -> bool {
+    // Most of the characters of a log line, which has more than the characters of ASCII if it has microseconds.
+    if matches!(c, ' '..='~') {
+        return false;
+    }
     c.is_control() || (c.is_whitespace() && c != ' ') || is_invisible(c)
 }
 

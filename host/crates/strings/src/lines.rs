@@ -7,6 +7,12 @@ const GROUP_BYTES: usize = 32;
 pub fn line_end(bytes: &[u8]) -> Option<usize> {
     let groups = bytes.as_chunks::<GROUP_BYTES>().0;
     let searched = groups.iter().take_while(|group| !has_line_end(group)).count() * GROUP_BYTES;
+    // Less than a group is left: most texts have no end there, which the last whole group tells.
+    if bytes.len() - searched < GROUP_BYTES
+        && bytes.last_chunk::<GROUP_BYTES>().is_some_and(|last| !has_line_end(last))
+    {
+        return None;
+    }
     let found = bytes[searched..].iter().position(|byte| ends_line(*byte))?;
     Some(searched + found)
 }

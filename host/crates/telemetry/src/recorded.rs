@@ -1,5 +1,7 @@
 //! Recordings of spans, by the SDK of OpenTelemetry.
 
+use std::sync::Arc;
+
 use opentelemetry::{
     Context, KeyValue,
     trace::{
@@ -11,8 +13,8 @@ use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    AttributeValue, TraceContext, future, names,
-    span::{SpanKind, SpanParent, SpanStart},
+    AttributeValue, Span, TraceContext, future, names,
+    span::SpanKind,
     value::{MAX_ELEMENTS, MAX_NAME, MAX_TEXT, cut},
 };
 
@@ -22,6 +24,56 @@ static TRACER: RwLock<Option<SdkTracer>> = RwLock::new(None);
 /// Replaces what makes the spans.
 pub(crate) fn trace_with(tracer: Option<SdkTracer>) {
     *TRACER.write() = tracer;
+}
+
+/// Beginning of a span.
+pub(crate) struct SpanStart {
+    tracer: SdkTracer,
+    kind: SpanKind,
+    name: String,
+    /// `None` for a span that begins a trace.
+    parent: Option<SpanContext>,
+    links: Vec<Link>,
+}
+
+impl SpanStart {
+    /// Begins a child of the current span, if there is one; `None` if nothing is traced any more.
+    pub(crate) fn new(kind: SpanKind, name: String) -> Option<Self> {
+        let tracer = TRACER.read().clone()?;
+        Some(Self { tracer, kind, name, parent: position(&future::current()), links: Vec::new() })
+    }
+
+    pub(crate) fn begin_trace(&mut self) {
+        self.parent = None;
+    }
+
+    pub(crate) fn set_parent(&mut self, parent: &Span) {
+        self.parent = position(parent);
+    }
+
+    pub(crate) fn set_remote_parent(&mut self, parent: &TraceContext) {
+        self.parent = Some(parent.into());
+    }
+
+    pub(crate) fn link(&mut self, other: &TraceContext) {
+        self.links.push(Link::with_context(other.into()));
+    }
+
+    pub(crate) fn start(self) -> Span {
+        let parent = self
+            .parent
+            .map_or_else(Context::new, |parent| Context::new().with_remote_span_context(parent));
+        let builder = self.tracer.span_builder(self.name).with_kind(self.kind.into());
+        let span = self.tracer.build_with_context(builder.with_links(self.links), &parent);
+        let context = span.span_context().clone();
+        let live = span.is_recording().then(|| LiveSpan { span, attributes: Vec::new() });
+        Span(Some(Arc::new(Recorded { context, live: Mutex::new(live) })))
+    }
+}
+
+/// Returns the position of a span in its trace; `None` for the empty span.
+fn position(span: &Span) -> Option<SpanContext> {
+    span.recorded().map(|recorded| recorded.context.clone())
 }
 
 /// A recording, until it is dropped.
@@ -38,27 +90,6 @@ struct LiveSpan {
 }
 
 impl Recorded {
-    /// Starts a span; `None` if nothing is traced any more.
-    pub(crate) fn start(start: SpanStart) -> Option<Self> {
-        let tracer = TRACER.read().clone()?;
-        let parent = match start.parent {
-            SpanParent::Root => None,
-            SpanParent::Remote(parent) => Some(SpanContext::from(&parent)),
-            SpanParent::Local(parent) => parent.recorded().map(|parent| parent.context.clone()),
-            SpanParent::Current => {
-                future::current().recorded().map(|parent| parent.context.clone())
-            }
-        };
-        let parent = parent
-            .map_or_else(Context::new, |parent| Context::new().with_remote_span_context(parent));
-        let links = start.links.iter().map(|link| Link::with_context(link.into())).collect();
-        let builder = tracer.span_builder(start.name).with_kind(start.kind.into());
-        let span = tracer.build_with_context(builder.with_links(links), &parent);
-        let context = span.span_context().clone();
-        let live = span.is_recording().then(|| LiveSpan { span, attributes: Vec::new() });
-        Some(Self { context, live: Mutex::new(live) })
-    }
-
     pub(crate) fn is_kept(&self) -> bool {
         self.live.lock().is_some()
     }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{
     AttributeValue, TraceContext, future,
-    recorded::Recorded,
+    recorded::{Recorded, SpanStart},
     value::{MAX_NAME, cut},
 };
 
@@ -31,7 +31,7 @@ pub(crate) fn switch(is_on: bool, trusts_callers: bool) {
 /// One operation of a trace. It ends when it is ended, or when the last clone is dropped. It is empty, and
 /// everything done with it free, while nothing is traced.
 #[derive(Clone, Default)]
-pub struct Span(Option<Arc<Recorded>>);
+pub struct Span(pub(crate) Option<Arc<Recorded>>);
 
 /// The side of an operation from which a span sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,26 +44,6 @@ pub(crate) enum SpanKind {
 /// Collects what a span begins with.
 #[must_use = "a span begins with `start`"]
 pub struct SpanBuilder(Option<SpanStart>);
-
-/// Beginning of a span.
-#[cfg_attr(not(feature = "otlp"), allow(dead_code))]
-pub(crate) struct SpanStart {
-    pub(crate) kind: SpanKind,
-    pub(crate) name: String,
-    pub(crate) parent: SpanParent,
-    pub(crate) links: Vec<TraceContext>,
-}
-
-/// Parent of a span.
-#[cfg_attr(not(feature = "otlp"), allow(dead_code))]
-pub(crate) enum SpanParent {
-    /// The current span, if there is one.
-    Current,
-    /// None: the span begins a trace.
-    Root,
-    Local(Span),
-    Remote(TraceContext),
-}
 
 impl Span {
     /// Begins a span for a request that is served. `name` is not called while nothing is traced.
@@ -162,22 +142,17 @@ impl std::fmt::Debug for Span {
 
 impl SpanBuilder {
     fn new(kind: SpanKind, name: impl FnOnce() -> String) -> Self {
-        Self(is_on().then(|| SpanStart {
-            kind,
-            name: cut(name(), MAX_NAME),
-            parent: SpanParent::Current,
-            links: Vec::new(),
-        }))
+        Self(is_on().then(|| SpanStart::new(kind, cut(name(), MAX_NAME))).flatten())
     }
 
     /// Makes it a child of `parent` instead of the current span. With the empty span, it begins a trace.
     pub fn child_of(self, parent: &Span) -> Self {
-        self.with(|start| start.parent = SpanParent::Local(parent.clone()))
+        self.with(|start| start.set_parent(parent))
     }
 
     /// Makes it a child of a span of another program.
-    pub fn remote_parent(self, parent: TraceContext) -> Self {
-        self.with(|start| start.parent = SpanParent::Remote(parent))
+    pub fn remote_parent(self, parent: &TraceContext) -> Self {
+        self.with(|start| start.set_remote_parent(parent))
     }
 
     /// Takes the position that a caller sends along. It becomes the parent if the operator trusts callers and
@@ -185,26 +160,26 @@ impl SpanBuilder {
     pub fn of_caller(self, sent: Option<TraceContext>, has_key: bool) -> Self {
         let is_trusted = has_key && TRUSTS_CALLERS.load(Ordering::Relaxed);
         match sent {
-            Some(parent) if is_trusted => self.remote_parent(parent),
-            Some(other) => self.root().link(other),
+            Some(parent) if is_trusted => self.remote_parent(&parent),
+            Some(other) => self.root().link(&other),
             None => self.root(),
         }
     }
 
     /// Adds a link to a span of another trace.
-    pub fn link(self, other: TraceContext) -> Self {
-        self.with(|start| start.links.push(other))
+    pub fn link(self, other: &TraceContext) -> Self {
+        self.with(|start| start.link(other))
     }
 
     /// Begins a trace.
     pub fn root(self) -> Self {
-        self.with(|start| start.parent = SpanParent::Root)
+        self.with(SpanStart::begin_trace)
     }
 
     /// Starts the span.
     #[must_use = "a span ends when it is dropped"]
     pub fn start(self) -> Span {
-        Span(self.0.and_then(Recorded::start).map(Arc::new))
+        self.0.map_or_else(Span::none, SpanStart::start)
     }
 
     fn with(mut self, change: impl FnOnce(&mut SpanStart)) -> Self {

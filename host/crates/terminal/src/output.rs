@@ -14,7 +14,7 @@ use airlock_strings::{causes, visible, visible_json, visible_line};
 
 /// Reason for a missing result, in machine-readable form.
 #[derive(Debug, Clone, Serialize)]
-pub struct Failure {
+pub struct CommandFailure {
     /// Short, stable error code: with [`HostCode::PREFIX`] before it if Airlock made the error, and a tool's
     /// own otherwise.
     pub code: String,
@@ -37,7 +37,7 @@ pub struct Failure {
     pub causes: Vec<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     /// Creates a failure of Airlock's own, without details. `code` has no prefix.
     pub fn new(code: &str, message: String) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Failure {
     }
 }
 
-impl From<&CallError> for Failure {
+impl From<&CallError> for CommandFailure {
     fn from(error: &CallError) -> Self {
         let message = match error.details() {
             Details::Unapproved { arguments } => {
@@ -79,7 +79,7 @@ impl From<&CallError> for Failure {
     }
 }
 
-impl From<&anyhow::Error> for Failure {
+impl From<&anyhow::Error> for CommandFailure {
     fn from(error: &anyhow::Error) -> Self {
         let code = match error.downcast_ref::<CallError>() {
             Some(error) => error.code().as_str(),
@@ -196,7 +196,7 @@ pub fn optional(before: &str, text: &Value) -> String {
 /// Prints the failure of a command: `error: …` for people, `{"ok": false, "error": …}` for
 /// machines.
 pub fn failure(error: &anyhow::Error, as_json: bool) {
-    let failure = Failure::from(error);
+    let failure = CommandFailure::from(error);
     if as_json && document(&json!({"ok": false, "error": failure})).is_ok() {
         return;
     }
@@ -204,7 +204,7 @@ pub fn failure(error: &anyhow::Error, as_json: bool) {
 }
 
 /// Prints a failure for people.
-pub fn complain(failure: &Failure) {
+pub fn complain(failure: &CommandFailure) {
     let mut text = shown(&failure.message);
     for cause in &failure.causes {
         text.push_str("\n  caused by: ");
@@ -290,11 +290,14 @@ mod tests {
 
     #[test]
     fn only_codes_of_airlock_have_its_prefix() {
-        assert_eq!(Failure::from(&CallError::busy()).code, "airlock.busy");
-        assert_eq!(Failure::from(&anyhow::Error::new(CallError::busy())).code, "airlock.busy");
-        assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
+        assert_eq!(CommandFailure::from(&CallError::busy()).code, "airlock.busy");
+        assert_eq!(
+            CommandFailure::from(&anyhow::Error::new(CallError::busy())).code,
+            "airlock.busy"
+        );
+        assert_eq!(CommandFailure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
         let coded = anyhow::Error::new(CodedFailure::new("run_not_found", "no".to_owned()));
-        assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
+        assert_eq!(CommandFailure::from(&coded).code, "airlock.run_not_found");
         assert_eq!(code_of_tool(Some("no_such_city")), "no_such_city");
         assert_eq!(code_of_tool(None), "airlock.tool_error");
     }
@@ -302,19 +305,19 @@ mod tests {
     fn code_of_tool(code: Option<&str>) -> String {
         let error =
             ToolError { code: code.map(str::to_owned), ..ToolError::new(ErrorKind::Other, "no") };
-        Failure::from(&CallError::from(error)).code
+        CommandFailure::from(&CallError::from(error)).code
     }
 
     #[test]
     fn a_cause_that_the_message_contains_is_not_printed_again() {
         let error = anyhow::anyhow!("no such file").context("no such file").context("it failed");
-        let Failure { message, causes, .. } = Failure::from(&error);
+        let CommandFailure { message, causes, .. } = CommandFailure::from(&error);
         assert_eq!(
             (message.as_str(), causes.as_slice()),
             ("it failed", &["no such file".into()][..])
         );
         let error = anyhow::anyhow!("no such file").context("it failed: no such file");
-        assert!(Failure::from(&error).causes.is_empty());
+        assert!(CommandFailure::from(&error).causes.is_empty());
     }
 
     #[test]

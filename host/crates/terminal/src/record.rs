@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::output::Failure;
+use super::output::CommandFailure;
 use airlock_core::{
     door::{CallRecord, Ledger, Outcome},
     tool::{Content, ContentBlock},
@@ -18,7 +18,7 @@ pub struct NestedCall {
     arguments: Value,
     /// `ok`, `error` or `cancelled`.
     status: &'static str,
-    error: Option<Failure>,
+    error: Option<CommandFailure>,
     duration_ms: f64,
     fuel: Option<u64>,
 }
@@ -63,7 +63,7 @@ impl From<CallRecord> for NestedCall {
             Outcome::Ok => ("ok", None),
             Outcome::Cancelled => ("cancelled", None),
             Outcome::Error { failure, message } => {
-                ("error", Some(Failure::from_call(failure, message)))
+                ("error", Some(CommandFailure::from_call(failure, message)))
             }
         };
         Self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::output::{self, Failure};
+use crate::output::{self, CommandFailure};
 use airlock_config::{Config, Source};
 use airlock_core::tool::{CallError, ToolOutput};
 
@@ -36,7 +36,7 @@ pub fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()> {
             Ok(())
         }
         Err(error) => {
-            output::complain(&Failure::from(error));
+            output::complain(&CommandFailure::from(error));
             Ok(())
         }
     }

@@ -65,7 +65,7 @@ impl CertificateNumber {
 
 impl IssuerDigest {
     fn new(name: &Name) -> Option<Self> {
-        name.to_der().ok().map(|der| Self(CertificateDigest::of(&der)))
+        name.to_der().ok().map(|der| Self(CertificateDigest::from_der(&der)))
     }
 }
 
@@ -73,7 +73,7 @@ impl SerialDigest {
     fn new(issuer: &Name, serial: &SerialNumber) -> Option<Self> {
         let mut bytes = issuer.to_der().ok()?;
         bytes.extend_from_slice(serial.as_bytes());
-        Some(Self(CertificateDigest::of(&bytes)))
+        Some(Self(CertificateDigest::from_der(&bytes)))
     }
 }
 

@@ -52,7 +52,7 @@ mod users;
 
 pub use self::{
     control::{Control, ControlError},
-    metrics::UpstreamMetrics,
+    metrics::{UpstreamMetrics, encode_family},
     runtime::Runtime,
     supervise::supervise,
     users::Accounts,

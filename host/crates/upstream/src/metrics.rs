@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 use serde_json::{Value, json};
 
-pub use self::collector::UpstreamMetrics;
+pub use self::collector::{UpstreamMetrics, encode_family};
 use self::{
     operations::Operations,
     outcome::{CallOutcome, Counters},

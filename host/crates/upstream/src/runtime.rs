@@ -2,7 +2,13 @@
 //!
 //! All work that a server causes (reading, parsing, answering) runs on these threads, and not on
 //! those that serve HTTP and wait for signals. A server that keeps all of them busy therefore
-//! delays only the calls of other servers.
+//! delays only the calls of other servers: a response of 3.9 MB with 300,000 objects, which costs the
+//! server nothing, took 14 ms of these threads, and the threads of its caller 4 ms with all else that they did.
+//! Writing is part of it: a process that reads its pipe into memory that is slow to be mapped keeps
+//! the writer in the kernel.
+//!
+//! The price is two hand-overs between threads a call, to these threads and back. A call at `/mcp` of a tool that does
+//! nothing switched threads 8.5 times if a server had the tool, and 2.7 times if a plugin had it.
 
 use std::{
     io,

@@ -15,6 +15,8 @@ pub const ERROR: &str = "error";
 
 /// Field whose lines are the message.
 const DATA: &[u8] = b"data:";
+/// Mark at the beginning of a stream that is not part of its first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Maximum bytes of the type of an event; the rest is cut. Those that matter are `message`, `endpoint`
 /// and `error`. Without this limit, an event could be kept that is twice as long as its own.
 const MAX_KIND_BYTES: usize = 32;
@@ -71,7 +73,7 @@ pub enum Item {
 pub struct SseDecoder {
     dialect: Dialect,
     limit_bytes: usize,
-    /// The line that is not complete yet; of a line that is dropped, its first bytes.
+    /// The line that is not complete yet, of one that arrives in parts; of a line that is dropped, its first bytes.
     line: Vec<u8>,
     event: SseEvent,
     has_data: bool,
@@ -115,12 +117,14 @@ impl SseDecoder {
             }
             let end = line_end(bytes);
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            self.keep(part);
             *bytes = rest.get(1..).unwrap_or_default();
-            let ended = rest.first().and_then(|end| {
+            let ended = if let Some(end) = rest.first() {
                 self.after_return = *end == b'\r';
-                self.end_line()
-            });
+                self.end_line(part)
+            } else {
+                self.keep(part);
+                None
+            };
             if let Some(item) = ended.or_else(|| self.report()) {
                 return Some(item);
             }
@@ -132,7 +136,7 @@ impl SseDecoder {
     /// drops an event without a blank line after it, but some models' servers leave the line out.
     pub fn finish(&mut self) -> Option<Item> {
         if !self.line.is_empty() {
-            self.end_line();
+            self.end_line(&[]);
         }
         self.end_event()
     }
@@ -160,12 +164,17 @@ impl SseDecoder {
             }
             return;
         }
-        let bytes = self.line.len() + self.event.data.len() + part.len();
-        if bytes <= self.limit_bytes.saturating_add(DATA.len() + 1) {
+        if self.has_room(part) {
             self.line.extend_from_slice(part);
         } else {
             self.begin_to_skip(part);
         }
+    }
+
+    /// Returns whether an event may have one more part of a line.
+    fn has_room(&self, part: &[u8]) -> bool {
+        let bytes = self.line.len() + self.event.data.len() + part.len();
+        bytes <= self.limit_bytes.saturating_add(DATA.len() + 1)
     }
 
     /// Drops an event that is too long, from here to its end.
@@ -200,23 +209,33 @@ impl SseDecoder {
         too_long.is_reported.then_some(Item::TooLong { answered })
     }
 
-    fn end_line(&mut self) -> Option<Item> {
+    /// Reads a line, of which `part` is the last part.
+    fn end_line(&mut self, part: &[u8]) -> Option<Item> {
+        // Most lines arrive whole, and are read where they are.
+        let is_whole = self.line.is_empty() && self.too_long.is_none();
+        if is_whole && self.has_room(part) && !part.starts_with(b":") {
+            return self.read_line(part);
+        }
+        self.keep(part);
         let mut line = mem::take(&mut self.line);
-        if mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
-            line.drain(..3);
-        }
-        self.dropped_bytes += 1;
-        if line.is_empty() {
-            self.line = line;
-            return self.end_event();
-        }
-        if self.too_long.is_none() {
-            self.field(&line);
-        }
+        let item = self.read_line(&line);
         line.clear();
         // A long line was one message, and the next one may be short.
         line.shrink_to(KEPT_LINE_BYTES);
         self.line = line;
+        item
+    }
+
+    fn read_line(&mut self, line: &[u8]) -> Option<Item> {
+        let is_first = mem::take(&mut self.is_first_line);
+        let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(line);
+        self.dropped_bytes += 1;
+        if line.is_empty() {
+            return self.end_event();
+        }
+        if self.too_long.is_none() {
+            self.field(line);
+        }
         None
     }
 

@@ -56,7 +56,9 @@ pub(super) async fn run(args: &LoginArgs) -> anyhow::Result<CommandOutcome> {
     let mut signals = Signals::catch()?;
     let logins = Logins::new(config.store_settings()?.into());
     let logged_in = tokio::select! {
-        logged_in = log_in(args, settings, &logins) => logged_in?,
+        logged_in = log_in(args, settings, &logins) => {
+            logged_in.with_context(|| format!("no login at {}", args.name))?
+        }
         () = signals.next() => return Err(CallError::cancelled().into()),
     };
     report(args, &logged_in)
@@ -67,16 +69,15 @@ async fn log_in(
     settings: &Settings,
     logins: &Logins,
 ) -> anyhow::Result<LoggedIn> {
-    let failed = || format!("no login at {}", args.name);
-    let callback = Callback::listen(args.port).await.with_context(failed)?;
-    let server = login_server(settings).ok_or(LoginError::NotConfigured).with_context(failed)?;
-    let pending = PendingLogin::begin(server, logins, &callback).await.with_context(failed)?;
+    let callback = Callback::listen(args.port).await?;
+    let server = login_server(settings).ok_or(LoginError::NotConfigured)?;
+    let pending = PendingLogin::begin(server, logins, &callback).await?;
     show(args, &pending)?;
     let completing = tokio::time::timeout(PATIENCE, pending.complete(&callback));
-    let completed = completing.await.map_err(|_| {
-        anyhow!("no login at {}: the browser did not come back within {PATIENCE:?}", args.name)
-    })?;
-    completed.with_context(failed)
+    let completed = completing
+        .await
+        .map_err(|_| anyhow!("the browser did not come back within {PATIENCE:?}"))?;
+    Ok(completed?)
 }
 
 /// Returns the settings of an MCP server.

@@ -24,7 +24,7 @@ const CHANGED: &str = "desk-totalz";
 
 pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
     let team = Team::start(stage.directory(), "limit", GATEWAYS).await?;
-    let audit_log = team.audit_log(0).to_owned();
+    let audit_log = team.audit_log().to_owned();
     let played = act(&team, scene).await;
     team.stop().await?;
     played?;
@@ -32,7 +32,7 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
 }
 
 async fn act(team: &Team, scene: &mut Scene) -> anyhow::Result<()> {
-    team.add_desk(0).await?;
+    team.add_desk().await?;
     let rate_limit = json!({"tool_call_max_limit": CALLS, "tool_call_reset_duration": "1h"});
     let key = team.make_key(0, &rate_limit).await?.value;
     scene.tell("operator", format!("permits ann {CALLS} calls an hour, at both gateways together"));

@@ -23,7 +23,7 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
 }
 
 async fn act(team: &Team, scene: &mut Scene) -> anyhow::Result<()> {
-    team.add_desk(0).await?;
+    team.add_desk().await?;
     scene.tell("operator", "adds the MCP server desk at gateway 1");
     let key = team.make_key(1, &json!({})).await?;
     scene.tell("operator", "makes a virtual key for ann at gateway 2");

@@ -127,10 +127,8 @@ impl<'a> FlowAnalysis<'a, '_> {
         }
         let object = self.expression(&method.value);
         let given = self.arguments(&call.arguments);
-        let reachable = self.reach(object);
         // It may be a function of the script, or one of another name.
-        let is_known =
-            self.heap.callees(reachable).is_empty() && !self.heap.has_fields(object.sites);
+        let is_known = !self.heap.holds_callees(object) && !self.heap.has_fields(object.sites);
         let effect = if is_known { known::method(name) } else { CallEffect::Any };
         self.apply(effect, name, place(call), Some(object), given.all)
     }
@@ -147,13 +145,13 @@ impl<'a> FlowAnalysis<'a, '_> {
         let object = object.unwrap_or_default();
         let all = object.with(given);
         self.consume(all);
-        let reachable = self.reach(all);
-        let origins = self.origins(all);
-        let within = FlowValue { origins: all.origins, sites: reachable };
+        let within = self.part(all);
+        let reachable = within.sites;
+        let origins = self.heap.origins_within(within);
         let is_plain = matches!(effect, CallEffect::Plain | CallEffect::Exit);
-        let is_unknown = self.heap.callees(reachable).contains(&Callee::Unknown);
         // What is known of it holds unless it calls what it is given.
-        let effect = if is_unknown && !is_plain { CallEffect::Any } else { effect };
+        let is_unknown = !is_plain && self.heap.callees(reachable).contains(&Callee::Unknown);
+        let effect = if is_unknown { CallEffect::Any } else { effect };
         match effect {
             CallEffect::Exit => {
                 self.end_script();
@@ -195,9 +193,13 @@ impl<'a> FlowAnalysis<'a, '_> {
     /// Calls all functions and tools that can be reached from a value, with the value, at any time. Their results are
     /// written to some objects.
     fn call_values(&mut self, value: FlowValue, into: SiteSet) {
+        let callees = self.heap.callees(value.sites);
+        if callees.is_empty() {
+            return;
+        }
         let origins = self.origins(value);
         let control = self.control().with(self.any_control);
-        for callee in self.heap.callees(value.sites) {
+        for callee in callees {
             let result = match callee {
                 Callee::Function(function) => {
                     self.call_of_value(function, value.with_origins(origins), control)

@@ -10,7 +10,7 @@ use super::heap::{Callee, SiteKey};
 use super::known::{self, CallEffect};
 use super::scopes::{NameDefinition, Place, place};
 use super::state::FlowAnalysis;
-use super::values::{FlowValue, SiteSet};
+use super::values::FlowValue;
 
 /// Module that Starlark scripts have without importing it.
 const JSON: &str = "json";
@@ -269,10 +269,5 @@ impl<'a> FlowAnalysis<'a, '_> {
         let elements =
             self.turns(generators, scope, |analysis| analysis.joined(&children(expression)));
         self.made(place(expression), elements)
-    }
-
-    /// Returns what can be reached from a value, and the value itself.
-    pub(super) fn reach(&mut self, value: FlowValue) -> SiteSet {
-        self.heap.reachable(value.sites)
     }
 }

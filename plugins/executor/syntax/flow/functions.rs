@@ -5,8 +5,9 @@ use ruff_python_ast::{ExprLambda, Parameter, Parameters, StmtFunctionDef};
 use super::calls::GivenArguments;
 use super::heap::{Callee, SiteKey};
 use super::known::CallEffect;
+use super::locals::Locals;
 use super::scopes::{Place, place};
-use super::state::{FlowAnalysis, FlowFrame, Locals};
+use super::state::{FlowAnalysis, FlowFrame};
 use super::values::{FlowValue, OriginSet};
 
 pub(super) struct FlowFunction<'a> {
@@ -81,7 +82,7 @@ impl<'a> FlowAnalysis<'a, '_> {
         self.functions.push(FlowFunction {
             node,
             scope: self.scopes.scope_at(own),
-            parameters: Locals::new(),
+            parameters: Locals::default(),
             entry: OriginSet::default(),
             returned: FlowValue::default(),
             seen: OriginSet::default(),
@@ -98,7 +99,7 @@ impl<'a> FlowAnalysis<'a, '_> {
         let scope = self.functions[function].scope;
         if let Some(variable) = self.scopes.resolve(scope, name) {
             let parameters = &mut self.functions[function].parameters;
-            self.has_grown |= parameters.entry(variable).or_default().grow(value);
+            self.has_grown |= parameters.entry(variable).grow(&value);
         }
     }
 
@@ -184,7 +185,8 @@ impl<'a> FlowAnalysis<'a, '_> {
         // Until it is awaited, it does not run. What awaits it may catch its failure.
         let entry = if is_late { entry.with(self.any_control).with(seen) } else { entry };
         self.frame = FlowFrame { scope, is_function: true, entry, ..FlowFrame::default() };
-        for (variable, value) in self.functions[function].parameters.clone() {
+        let parameters = self.functions[function].parameters.clone();
+        for (variable, value) in parameters.variables() {
             self.assign_variable(variable, value);
         }
         match node {
@@ -200,6 +202,6 @@ impl<'a> FlowAnalysis<'a, '_> {
         }
         let FlowFrame { returned, seen, .. } = self.frame;
         let followed = &mut self.functions[function];
-        self.has_grown |= followed.returned.grow(returned) || followed.seen.grow(seen);
+        self.has_grown |= followed.returned.grow(&returned) || followed.seen.grow(seen);
     }
 }

@@ -44,18 +44,20 @@ struct HeapObject {
     origins: OriginSet,
     holds: SiteSet,
     callee: Option<Callee>,
-    /// True if reading it may change what is read next.
-    is_iterator: bool,
-    /// True if the script may have chosen what its methods are.
-    has_fields: bool,
-    /// True for what is the same in all scripts, and never changes.
-    is_fixed: bool,
 }
 
 #[derive(Default)]
 pub(super) struct FlowHeap<'a> {
     ids: BTreeMap<SiteKey<'a>, usize>,
     objects: Vec<HeapObject>,
+    /// Objects that can be called.
+    callable: SiteSet,
+    /// Objects of which reading one may change what is read next.
+    iterators: SiteSet,
+    /// Objects whose methods the script may have chosen.
+    with_fields: SiteSet,
+    /// Objects that are the same in all scripts, and never change.
+    fixed: SiteSet,
     pub(super) has_grown: bool,
     /// Set once there are more than [`MAX_SITES`] places.
     pub(super) is_full: bool,
@@ -86,66 +88,58 @@ impl<'a> FlowHeap<'a> {
         for site in sites.sites() {
             self.objects[site].callee = Some(callee);
         }
+        self.callable.add(&sites);
         FlowValue { origins: OriginSet::default(), sites }
     }
 
     /// Returns an object that never changes, and has functions as its fields.
     pub(super) fn fixed(&mut self, key: SiteKey<'a>) -> SiteSet {
         let sites = self.site(key);
-        for site in sites.sites() {
-            self.objects[site].is_fixed = true;
-        }
+        self.fixed.add(&sites);
         self.mark_fields(sites);
         sites
     }
 
     /// Marks objects whose fields the script may have given values.
     pub(super) fn mark_fields(&mut self, sites: SiteSet) {
-        for site in sites.sites() {
-            let object = &mut self.objects[site];
-            self.has_grown |= !object.has_fields;
-            object.has_fields = true;
-        }
+        self.has_grown |= self.with_fields.grow(&sites);
     }
 
     /// Returns whether one of some objects has fields that are no methods of its type.
     pub(super) fn has_fields(&self, sites: SiteSet) -> bool {
-        sites.sites().any(|site| self.objects[site].has_fields)
+        !sites.within(self.with_fields).is_empty()
     }
 
     /// Marks objects that change when they are read.
     pub(super) fn mark_iterator(&mut self, sites: SiteSet) {
-        for site in sites.sites() {
-            self.objects[site].is_iterator = true;
-        }
+        self.iterators.add(&sites);
     }
 
     /// Writes a value to all of some objects.
     pub(super) fn write(&mut self, sites: SiteSet, value: FlowValue) {
-        for site in sites.sites() {
+        for site in sites.without(self.fixed).sites() {
             self.steps += 1;
             let object = &mut self.objects[site];
-            if object.is_fixed {
-                continue;
-            }
-            let holds = object.holds.with(value.sites);
-            self.has_grown |= object.origins.grow(value.origins) || holds != object.holds;
-            object.holds = holds;
+            self.has_grown |= object.origins.grow(value.origins);
+            self.has_grown |= object.holds.grow(&value.sites);
         }
     }
 
     /// Returns some objects, and all that can be reached from them.
     pub(super) fn reachable(&mut self, sites: SiteSet) -> SiteSet {
+        if sites.is_empty() {
+            return sites;
+        }
         let mut found = sites;
         let mut next = sites;
         while !next.is_empty() {
             let mut held = SiteSet::default();
             for site in next.sites() {
-                held = held.with(self.objects[site].holds);
+                held.add(&self.objects[site].holds);
                 self.steps += 1;
             }
             next = held.without(found);
-            found = found.with(held);
+            found.add(&held);
         }
         found
     }
@@ -153,18 +147,31 @@ impl<'a> FlowHeap<'a> {
     /// Returns where a value comes from, with all that can be reached from it.
     pub(super) fn origins(&mut self, value: FlowValue) -> OriginSet {
         let reachable = self.reachable(value.sites);
-        let origins = reachable.sites().map(|site| self.objects[site].origins);
+        self.origins_within(FlowValue { sites: reachable, ..value })
+    }
+
+    /// Returns where a value comes from, whose sites are all that can be reached from it.
+    pub(super) fn origins_within(&self, value: FlowValue) -> OriginSet {
+        let origins = value.sites.sites().map(|site| self.objects[site].origins);
         origins.fold(value.origins, OriginSet::with)
     }
 
     /// Returns what can be called among some objects.
     pub(super) fn callees(&self, sites: SiteSet) -> Vec<Callee> {
-        sites.sites().filter_map(|site| self.objects[site].callee).collect()
+        let callable = sites.within(self.callable);
+        callable.sites().filter_map(|site| self.objects[site].callee).collect()
     }
 
-    /// Returns those of some objects that change when they are read.
-    pub(super) fn iterators(&self, sites: SiteSet) -> SiteSet {
-        let iterators = sites.sites().filter(|site| self.objects[*site].is_iterator);
-        iterators.map(SiteSet::of_site).fold(SiteSet::default(), SiteSet::with)
+    /// Returns whether anything can be called among all that can be reached from a value.
+    pub(super) fn holds_callees(&mut self, value: FlowValue) -> bool {
+        !self.callable.is_empty() && !self.reachable(value.sites).within(self.callable).is_empty()
+    }
+
+    /// Returns what changes when a value is read, among all that can be reached from it.
+    pub(super) fn iterators_in(&mut self, value: FlowValue) -> SiteSet {
+        if self.iterators.is_empty() {
+            return SiteSet::default();
+        }
+        self.reachable(value.sites).within(self.iterators)
     }
 }

@@ -3,7 +3,8 @@
 use ruff_python_ast::{Comprehension, Expr, Stmt, StmtFor, StmtWhile};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::state::{FlowAnalysis, Locals, join};
+use super::locals::Locals;
+use super::state::FlowAnalysis;
 use super::values::{FlowValue, OriginSet};
 
 impl<'a> FlowAnalysis<'a, '_> {
@@ -30,7 +31,7 @@ impl<'a> FlowAnalysis<'a, '_> {
         self.jump(repeated.start(), origins);
         // A test that fails leaves the loop with what it has assigned.
         if let Some((_, left)) = self.frame.loops.last_mut() {
-            join(left, &self.frame.locals);
+            left.join(&self.frame.locals);
         }
         self.body(&repeated.body);
         self.end_loop(repeated.start(), &repeated.orelse, before);
@@ -40,10 +41,10 @@ impl<'a> FlowAnalysis<'a, '_> {
     fn enter_loop(&mut self, key: TextSize) {
         let known = self.loops.entry(key).or_default();
         let jumps = known.jumps;
-        self.has_grown |= join(&mut known.head, &self.frame.locals);
+        self.has_grown |= known.head.join(&self.frame.locals);
         self.frame.locals.clone_from(&known.head);
         self.depend_on(jumps);
-        self.frame.loops.push((key, Locals::new()));
+        self.frame.loops.push((key, Locals::default()));
         self.count(self.frame.locals.len());
     }
 
@@ -53,7 +54,7 @@ impl<'a> FlowAnalysis<'a, '_> {
             self.meet(&left);
         }
         let known = self.loops.entry(key).or_default();
-        self.has_grown |= join(&mut known.head, &self.frame.locals);
+        self.has_grown |= known.head.join(&self.frame.locals);
         self.frame.locals.clone_from(&known.head);
         self.body(orelse);
         self.frame.local = before;
@@ -71,15 +72,14 @@ impl<'a> FlowAnalysis<'a, '_> {
             return;
         }
         let Some((key, left)) = self.frame.loops.last_mut() else { return };
-        join(left, &self.frame.locals);
+        left.join(&self.frame.locals);
         let key = *key;
         self.jump(key, control);
     }
 
     /// Reads elements of a value. Of an iterator, others are read next.
     pub(super) fn consume(&mut self, value: FlowValue) {
-        let reachable = self.heap.reachable(value.sites);
-        let iterators = self.heap.iterators(reachable);
+        let iterators = self.heap.iterators_in(value);
         let control = self.control();
         self.heap.write(iterators, FlowValue::plain(control));
     }

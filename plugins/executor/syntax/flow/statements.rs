@@ -96,7 +96,7 @@ impl<'a> FlowAnalysis<'a, '_> {
     /// Takes note of the value that a body returns here.
     pub(super) fn give_back(&mut self, value: FlowValue) {
         let value = value.with_origins(self.local_control());
-        self.frame.returned.grow(value);
+        self.frame.returned.grow(&value);
     }
 
     /// Takes note that what follows in the body depends on whether this place is reached.
@@ -125,21 +125,20 @@ impl<'a> FlowAnalysis<'a, '_> {
         self.depend_on(origins);
         let mut start = self.frame.locals.clone();
         self.body(&branch.body);
-        let mut ends = vec![std::mem::replace(&mut self.frame.locals, start.clone())];
+        let mut ends = Vec::new();
         for clause in &branch.elif_else_clauses {
-            self.frame.locals = start;
+            ends.push(std::mem::replace(&mut self.frame.locals, std::mem::take(&mut start)));
             if let Some(test) = &clause.test {
                 let test = self.expression(test);
                 let origins = self.origins(test);
                 self.depend_on(origins);
             }
             self.count(self.frame.locals.len());
-            start = self.frame.locals.clone();
+            start.clone_from(&self.frame.locals);
             self.body(&clause.body);
-            ends.push(std::mem::take(&mut self.frame.locals));
         }
         // None of the branches may be taken.
-        self.frame.locals = start;
+        self.meet(&start);
         for end in &ends {
             self.meet(end);
         }

@@ -1,4 +1,7 @@
-//! Values of a script as the analysis sees them: sets of bits.
+//! Values of a script as the analysis sees them: sets of bits. A set is changed in place where that is possible: in the
+//! sandbox, a copy takes fuel for each byte.
+
+use std::iter;
 
 /// Tools whose calls are told apart, at most. A run makes 64 calls by default.
 pub(super) const MAX_TOOLS: usize = 128;
@@ -50,11 +53,26 @@ impl SiteSet {
         self.0.iter().all(|word| *word == 0)
     }
 
-    #[must_use]
-    pub(super) fn with(mut self, other: Self) -> Self {
-        for (word, more) in self.0.iter_mut().zip(other.0) {
+    /// Adds the sites of another set.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (word, more) in self.0.iter_mut().zip(&other.0) {
             *word |= more;
         }
+    }
+
+    /// Adds the sites of another set. Returns whether this one has grown.
+    pub(super) fn grow(&mut self, other: &Self) -> bool {
+        let mut new = 0;
+        for (word, more) in self.0.iter_mut().zip(&other.0) {
+            new |= more & !*word;
+            *word |= more;
+        }
+        new != 0
+    }
+
+    #[must_use]
+    pub(super) fn with(mut self, other: Self) -> Self {
+        self.add(&other);
         self
     }
 
@@ -67,10 +85,29 @@ impl SiteSet {
         self
     }
 
-    pub(super) fn sites(self) -> impl Iterator<Item = usize> {
-        let words = (0..MAX_SITES / WORD).filter(move |word| self.0[*word] != 0);
-        let sites = words.flat_map(|word| word * WORD..(word + 1) * WORD);
-        sites.filter(move |site| (self.0[site / WORD] >> (site % WORD)) & 1 == 1)
+    /// Returns the sites that another set has too.
+    #[must_use]
+    pub(super) fn within(mut self, other: Self) -> Self {
+        for (word, kept) in self.0.iter_mut().zip(other.0) {
+            *word &= kept;
+        }
+        self
+    }
+
+    /// Iterates over the sites, from the lowest.
+    pub(super) fn sites(&self) -> impl Iterator<Item = usize> {
+        let mut words = self.0.iter();
+        let mut rest = 0_u64;
+        let mut end = 0;
+        iter::from_fn(move || {
+            while rest == 0 {
+                rest = *words.next()?;
+                end += WORD;
+            }
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            Some(end - WORD + bit)
+        })
     }
 }
 
@@ -105,9 +142,29 @@ impl FlowValue {
     }
 
     /// Adds another value. Returns whether this one has grown.
-    pub(super) fn grow(&mut self, other: Self) -> bool {
-        let before = *self;
-        *self = before.with(other);
-        *self != before
+    pub(super) fn grow(&mut self, other: &Self) -> bool {
+        let have_origins_grown = self.origins.grow(other.origins);
+        self.sites.grow(&other.sites) || have_origins_grown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(sites: &[usize]) -> SiteSet {
+        sites.iter().copied().map(SiteSet::of_site).fold(SiteSet::default(), SiteSet::with)
+    }
+
+    #[test]
+    fn the_sites_of_a_set_are_in_their_order() {
+        let sites = [0, 1, 63, 64, 200, MAX_SITES - 1];
+        assert_eq!(set(&sites).sites().collect::<Vec<_>>(), sites);
+        assert_eq!(SiteSet::default().sites().next(), None);
+        let mut grown = set(&[1, 64]);
+        assert!(!grown.grow(&set(&[64])) && grown.grow(&set(&[2, 64])));
+        assert_eq!(grown, set(&[1, 2, 64]));
+        let both = set(&sites).within(set(&[1, 2, 200]));
+        assert_eq!(both.sites().collect::<Vec<_>>(), [1, 200]);
     }
 }

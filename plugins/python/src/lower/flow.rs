@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::ptr;
 
 use airlock_executor::Bindings;
-use ruff_python_ast::{Expr, ExprCall, Stmt};
+use ruff_python_ast::{Expr, ExprCall, ExprList, ExprTuple, Stmt};
 use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
 use self::scopes::{PossibleValue, Scopes};
@@ -66,7 +66,6 @@ impl<'a> Flow<'a, '_> {
     /// Returns the call of a tool that an awaited value comes from; otherwise adds the expressions
     /// that it may come from.
     fn follow(&mut self, scope: usize, expression: &'a Expr) -> Option<&'a ExprCall> {
-        let mut add = |value: &'a Expr| self.open.push((scope, value));
         match expression {
             Expr::Call(call) => return self.follow_call(scope, call),
             Expr::Name(name) => {
@@ -74,25 +73,7 @@ impl<'a> Flow<'a, '_> {
                     self.open.extend(self.scopes.values(&held));
                 }
             }
-            Expr::List(list) => list.elts.iter().for_each(add),
-            Expr::Tuple(tuple) => tuple.elts.iter().for_each(add),
-            Expr::Set(set) => set.elts.iter().for_each(add),
-            Expr::Dict(dict) => dict.items.iter().for_each(|item| add(&item.value)),
-            Expr::ListComp(comprehension) => add(&comprehension.elt),
-            Expr::SetComp(comprehension) => add(&comprehension.elt),
-            Expr::Generator(generator) => add(&generator.elt),
-            Expr::DictComp(comprehension) => add(&comprehension.value),
-            Expr::Starred(starred) => add(&starred.value),
-            Expr::Subscript(subscript) => add(&subscript.value),
-            Expr::Named(named) => add(&named.value),
-            Expr::BoolOp(operation) => operation.values.iter().for_each(add),
-            Expr::BinOp(operation) => {
-                [&*operation.left, &*operation.right].into_iter().for_each(add);
-            }
-            Expr::If(conditional) => {
-                [&*conditional.body, &*conditional.orelse].into_iter().for_each(add);
-            }
-            _ => {}
+            _ => self.open.extend(parts(expression).into_iter().map(|part| (scope, part))),
         }
         None
     }
@@ -188,11 +169,6 @@ impl<'a> Flow<'a, '_> {
         is: &dyn Fn(&Self, usize, &'a Expr, usize) -> bool,
     ) -> bool {
         let Some(steps) = steps.checked_sub(1) else { return false };
-        let any = |scope: usize, items: &'a [Expr]| {
-            items
-                .iter()
-                .any(|item| is(self, scope, item, steps) || self.any_held(scope, item, steps, is))
-        };
         match expression {
             Expr::Name(name) => {
                 self.scopes.held(scope, name.id.as_str()).iter().any(|held| match held {
@@ -203,8 +179,9 @@ impl<'a> Flow<'a, '_> {
                 })
             }
             Expr::Subscript(subscript) => self.any_held(scope, &subscript.value, steps, is),
-            Expr::List(list) => any(scope, &list.elts),
-            Expr::Tuple(tuple) => any(scope, &tuple.elts),
+            Expr::List(ExprList { elts, .. }) | Expr::Tuple(ExprTuple { elts, .. }) => elts
+                .iter()
+                .any(|item| is(self, scope, item, steps) || self.any_held(scope, item, steps, is)),
             Expr::Dict(dict) => dict.items.iter().any(|item| is(self, scope, &item.value, steps)),
             Expr::Call(call) => match &*call.func {
                 Expr::Attribute(method) => self.any_held(scope, &method.value, steps, is),
@@ -212,6 +189,27 @@ impl<'a> Flow<'a, '_> {
             },
             _ => false,
         }
+    }
+}
+
+/// Returns the expressions that the value of another one comes from, or that it holds, without names and calls.
+fn parts(expression: &Expr) -> Vec<&Expr> {
+    match expression {
+        Expr::List(list) => list.elts.iter().collect(),
+        Expr::Tuple(tuple) => tuple.elts.iter().collect(),
+        Expr::Set(set) => set.elts.iter().collect(),
+        Expr::Dict(dict) => dict.items.iter().map(|item| &item.value).collect(),
+        Expr::ListComp(comprehension) => vec![&*comprehension.elt],
+        Expr::SetComp(comprehension) => vec![&*comprehension.elt],
+        Expr::Generator(generator) => vec![&*generator.elt],
+        Expr::DictComp(comprehension) => vec![&*comprehension.value],
+        Expr::Starred(starred) => vec![&*starred.value],
+        Expr::Subscript(subscript) => vec![&*subscript.value],
+        Expr::Named(named) => vec![&*named.value],
+        Expr::BoolOp(operation) => operation.values.iter().collect(),
+        Expr::BinOp(operation) => vec![&*operation.left, &*operation.right],
+        Expr::If(conditional) => vec![&*conditional.body, &*conditional.orelse],
+        _ => Vec::new(),
     }
 }
 

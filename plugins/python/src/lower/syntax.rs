@@ -82,7 +82,8 @@ impl<'a> Syntax<'a> {
 
     /// Returns whether the script has a name anywhere: of a variable, an attribute, a module.
     pub(super) fn mentions(&self, name: &str) -> bool {
-        self.tokens.iter().any(|token| token.kind() == TokenKind::Name && self.text(token) == name)
+        let mut names = self.tokens.iter().filter(|token| token.kind() == TokenKind::Name);
+        names.any(|token| token.range().len().to_usize() == name.len() && self.text(token) == name)
     }
 
     /// Returns the change that replaces a node; `None` if it is on several lines: those after it would

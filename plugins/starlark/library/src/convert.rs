@@ -68,7 +68,10 @@ fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), U
         "NoneType" => out.verbatim("null"),
         "bool" => out.scalar(&value.to_bool()),
         "string" => out.scalar(value.unpack_str().unwrap_or_default()),
-        "int" => out.integer(&value.to_str()),
+        "int" => match value.unpack_i32() {
+            Some(small) => out.scalar(&small),
+            None => out.integer(&value.to_str()),
+        },
         "float" => {
             let float =
                 strict_float(value).filter(|float| float.is_finite()).ok_or(Unfit::NotFinite)?;

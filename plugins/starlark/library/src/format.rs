@@ -23,7 +23,6 @@ struct Spec {
 
 impl Spec {
     fn parse(text: &str) -> Result<Self, String> {
-        let bad = || format!("Invalid format specifier '{text}'");
         let mut spec = Self::default();
         let chars: Vec<char> = text.chars().collect();
         let mut rest = &chars[..];
@@ -46,12 +45,12 @@ impl Spec {
             spec.align = spec.align.or(Some('='));
             rest = after;
         }
-        (spec.width, rest) = digits(rest).ok_or_else(bad)?;
+        (spec.width, rest) = digits(rest).ok_or_else(|| invalid(text))?;
         if let [grouping @ (',' | '_'), after @ ..] = rest {
             (spec.grouping, rest) = (Some(*grouping), after);
         }
         if let ['.', after @ ..] = rest {
-            let (precision, after_digits) = digits(after).ok_or_else(bad)?;
+            let (precision, after_digits) = digits(after).ok_or_else(|| invalid(text))?;
             if after_digits.len() == after.len() {
                 return Err("Format specifier missing precision".into());
             }
@@ -60,7 +59,7 @@ impl Spec {
         match rest {
             [] => (),
             [kind] => spec.kind = Some(*kind),
-            _ => return Err(bad()),
+            _ => return Err(invalid(text)),
         }
         Ok(spec)
     }
@@ -112,6 +111,10 @@ impl Spec {
         }
         out + fraction
     }
+}
+
+fn invalid(spec: &str) -> String {
+    format!("Invalid format specifier '{spec}'")
 }
 
 fn digits(chars: &[char]) -> Option<(usize, &[char])> {
@@ -224,18 +227,18 @@ pub(crate) fn format_fields<'v>(
     named: &[(&'v str, Value<'v>)],
     heap: Heap<'v>,
 ) -> starlark::Result<String> {
-    let mut fields = Fields { positional, named, heap, next: 0 };
+    let mut fields = ReplacementFields { positional, named, heap, next: 0 };
     fields.fill(template, 0)
 }
 
-struct Fields<'a, 'v> {
+struct ReplacementFields<'a, 'v> {
     positional: &'a [Value<'v>],
     named: &'a [(&'v str, Value<'v>)],
     heap: Heap<'v>,
     next: usize,
 }
 
-impl<'v> Fields<'_, 'v> {
+impl<'v> ReplacementFields<'_, 'v> {
     fn fill(&mut self, template: &str, depth: usize) -> starlark::Result<String> {
         let mut out = String::new();
         let mut rest = template;

@@ -26,15 +26,10 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         #[starlark(args)] bounds: UnpackTuple<Value<'v>>,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let place =
-            |at: usize, default: usize| match bounds.items.get(at).filter(|bound| !bound.is_none())
-            {
-                Some(bound) => super::numbers::count(*bound, "islice() bound"),
-                None => Ok(default),
-            };
-        let (start, stop, step) = match bounds.items.len() {
-            1 => (0, place(0, usize::MAX)?, 1),
-            _ => (place(0, 0)?, place(1, usize::MAX)?, place(2, 1)?.max(1)),
+        let bounds = &bounds.items;
+        let (start, stop, step) = match bounds.len() {
+            1 => (0, bound(bounds, 0, usize::MAX)?, 1),
+            _ => (bound(bounds, 0, 0)?, bound(bounds, 1, usize::MAX)?, bound(bounds, 2, 1)?.max(1)),
         };
         let stop = stop.saturating_sub(start);
         Ok(list(heap, items(values, heap)?.into_iter().skip(start).take(stop).step_by(step)))
@@ -238,6 +233,14 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let pairs = items(data, heap)?.into_iter().zip(items(selectors, heap)?);
         Ok(list(heap, pairs.filter(|(_, keep)| keep.to_bool()).map(|(item, _)| item)))
+    }
+}
+
+/// Returns a bound of `islice`; the default where it is missing or `None`.
+fn bound(bounds: &[Value<'_>], at: usize, default: usize) -> starlark::Result<usize> {
+    match bounds.get(at).filter(|bound| !bound.is_none()) {
+        Some(bound) => count(*bound, "islice() bound"),
+        None => Ok(default),
     }
 }
 

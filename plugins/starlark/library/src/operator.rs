@@ -107,6 +107,22 @@ impl fmt::Display for Getter<'_> {
 
 never_frozen!(Getter);
 
+impl<'v> Getter<'v> {
+    fn get(
+        &self,
+        object: Value<'v>,
+        key: Value<'v>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        match key.unpack_str().filter(|_| self.attribute) {
+            Some(path) => {
+                path.split('.').try_fold(object, |value, name| value.get_attr_error(name, heap))
+            }
+            None => object.at(key, heap),
+        }
+    }
+}
+
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Getter<'v> {
     fn name_for_call_stack(&self, _me: Value<'v>) -> String {
@@ -122,16 +138,11 @@ impl<'v> StarlarkValue<'v> for Getter<'v> {
         let heap = eval.heap();
         let [object] = Args::unpack("itemgetter", arguments, heap)?.bind(["object"])?;
         let object = required(object, "object")?;
-        let get = |key: &Value<'v>| match key.unpack_str().filter(|_| self.attribute) {
-            Some(path) => {
-                path.split('.').try_fold(object, |value, name| value.get_attr_error(name, heap))
-            }
-            None => object.at(*key, heap),
-        };
         match &self.keys[..] {
-            [only] => get(only),
+            [only] => self.get(object, *only, heap),
             several => {
-                let values = several.iter().map(get).collect::<starlark::Result<Vec<_>>>()?;
+                let values = several.iter().map(|key| self.get(object, *key, heap));
+                let values = values.collect::<starlark::Result<Vec<_>>>()?;
                 Ok(heap.alloc(AllocTuple(values)))
             }
         }

@@ -62,31 +62,39 @@ fn write_repr<'v>(out: &mut String, value: Value<'v>, heap: Option<Heap<'v>>, de
     if let Some(float) = strict_float(value) {
         return out.push_str(&float_repr(float));
     }
-    let write = |out: &mut String, item: Value<'v>| write_repr(out, item, heap, depth + 1);
-    let slice = as_slice(value).unwrap_or_default();
+    let depth = depth + 1;
+    let slice = as_slice(value).unwrap_or_default().iter().copied();
     match value.get_type() {
-        "list" => enclosed(out, "[", "]", slice.iter().copied(), write),
+        "list" => write_items(out, ["[", "]"], slice, heap, depth),
         "tuple" if value.downcast_ref::<NamedTuple>().is_some() => out.push_str(&value.to_repr()),
-        "tuple" if slice.len() == 1 => {
-            enclosed(out, "(", ",)", slice.iter().copied(), write);
-        }
-        "tuple" => enclosed(out, "(", ")", slice.iter().copied(), write),
+        "tuple" if slice.len() == 1 => write_items(out, ["(", ",)"], slice, heap, depth),
+        "tuple" => write_items(out, ["(", ")"], slice, heap, depth),
         "dict" => {
             let Some(dict) = DictRef::from_value(value) else { return out.push_str("{...}") };
             enclosed(out, "{", "}", dict.iter(), |out, (key, item)| {
-                write(out, key);
+                write_repr(out, key, heap, depth);
                 out.push_str(": ");
-                write(out, item);
+                write_repr(out, item, heap, depth);
             });
         }
         "set" if !value.to_bool() => out.push_str("set()"),
         // Only a heap gives access to the items of a set.
         "set" => match heap.and_then(|heap| value.iterate(heap).ok()) {
-            Some(items) => enclosed(out, "{", "}", items, write),
+            Some(items) => write_items(out, ["{", "}"], items, heap, depth),
             None => out.push_str(&value.to_repr().replace("set([", "{").replace("])", "}")),
         },
         _ => out.push_str(&value.to_repr()),
     }
+}
+
+fn write_items<'v>(
+    out: &mut String,
+    [open, close]: [&str; 2],
+    items: impl IntoIterator<Item = Value<'v>>,
+    heap: Option<Heap<'v>>,
+    depth: usize,
+) {
+    enclosed(out, open, close, items, |out, item| write_repr(out, item, heap, depth));
 }
 
 /// Writes items between brackets.

@@ -106,7 +106,7 @@ impl Relay {
         });
         let usage = self.round.usage.take().map(|usage| match sum {
             Some(sum) => Delta::Usage(Usage { chunk: usage.chunk, ..sum }),
-            None => Delta::Usage(usage),
+            None => Delta::Usage(*usage),
         });
         ends.chain(usage).collect()
     }

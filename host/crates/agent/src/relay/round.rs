@@ -30,7 +30,8 @@ pub(super) struct RelayedRound {
     pub(super) ends: Vec<(u64, FinishReason)>,
     /// Unknown members of choices that came with their ends.
     pub(super) end_members: BTreeMap<u64, Vec<Delta>>,
-    pub(super) usage: Option<Usage>,
+    /// Boxed: a stream has its room from the beginning, and few receive it here.
+    pub(super) usage: Option<Box<Usage>>,
     /// Chunks of a chat completion with the ends and the usage.
     pub(super) tail: Vec<HeldChunk>,
 }

@@ -38,7 +38,7 @@ impl Relay {
         match delta {
             Delta::Begin(begin) => self.show_begin(begin, names, shown),
             Delta::End { choice, reason } => self.round.ends.push((choice, reason)),
-            Delta::Usage(usage) => self.round.usage = Some(usage),
+            Delta::Usage(usage) => self.round.usage = Some(Box::new(usage)),
             Delta::ItemEnd { .. } if self.style.is_one_text => shown.is_changed = true,
             Delta::Call { .. } | Delta::Arguments { .. } => self.show_call(delta, names, shown),
             Delta::Member { choice, wire, name, value } if name == TOOL_CALLS => {

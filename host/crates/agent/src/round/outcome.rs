@@ -6,7 +6,7 @@ use crate::{
     allowance::Allowance,
     calls::ToolCall,
     event::CallEnded,
-    present::{Message, Presenter},
+    present::{Presenter, ResultMessage},
 };
 use airlock_conversation::Part;
 use airlock_core::{
@@ -94,7 +94,8 @@ impl PendingReason {
 impl CallOutcome {
     /// Ends a call that was not made, or whose result does not fit.
     pub(super) fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
-        let Message { text, parts, kept_out_tokens } = Message::refusal(&call.name, &error);
+        let ResultMessage { text, parts, kept_out_tokens } =
+            ResultMessage::refusal(&call.name, &error);
         let error = Some(error);
         Self { call, id, text: text.into(), parts, raw: None, kept_out_tokens, error }
     }
@@ -111,7 +112,7 @@ impl CallOutcome {
             Ok(output) => (presenter.output(output), None),
             Err(error) => (presenter.error(&call.name, &error), Some(error)),
         };
-        let Message { text, parts, kept_out_tokens } = message;
+        let ResultMessage { text, parts, kept_out_tokens } = message;
         Self { call, id: Some(id), text: text.into(), parts, raw, kept_out_tokens, error }
     }
 

@@ -108,9 +108,10 @@ impl AgentLoop<'_> {
 
     /// Returns the form of the last response. With `is_in_text`, results are part of its text.
     fn last_form(&self, is_in_text: bool, reply: &Reply, pending: &[PendingCall]) -> LastForm {
-        let is_mixed = self.trace.has_results()
-            && !pending.is_empty()
-            && !PendingReason::is_depth_limit(pending);
+        if pending.is_empty() {
+            return LastForm::Own;
+        }
+        let is_mixed = self.trace.has_results() && !PendingReason::is_depth_limit(pending);
         match (is_mixed, is_in_text) {
             (true, true) => LastForm::Summary(answer::summary(self.trace.results())),
             (true, false) => LastForm::Pending,
@@ -160,7 +161,9 @@ impl AgentLoop<'_> {
         let trail = keeper.trail_of(sent).await;
         let mut before = self.conversation.kept_items();
         // They become a part of another request, which has placeholders of its own.
-        restore_items(&mut before, &self.conversation.placeholders);
+        if let Some(placeholders) = self.conversation.placeholders.get() {
+            restore_items(&mut before, placeholders);
+        }
         // Written once: all choices have them.
         let before = conversation::texts(before, self.caller.view().tenant()).await;
         // A provider may send more than were asked for, and each has a record with all rounds.

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ExportError, Selection, each_selected};
 use crate::{
-    event::{Line, time},
+    event::{EventLine, time},
     key::SigningKey,
 };
 
@@ -41,7 +41,7 @@ struct ReceiptChain {
 impl ReceiptChain {
     fn receipt(
         &mut self,
-        line: &Line<'_>,
+        line: &EventLine<'_>,
         event: &Map<String, Value>,
         key: &SigningKey,
         origin: &str,
@@ -57,7 +57,7 @@ impl ReceiptChain {
         receipt
     }
 
-    fn record(&self, line: &Line<'_>, event: &Map<String, Value>, origin: &str) -> String {
+    fn record(&self, line: &EventLine<'_>, event: &Map<String, Value>, origin: &str) -> String {
         let kind = first(event, &["kind"]).unwrap_or_default();
         let principal = first(event, &["user_subject", "key_name", "key", "actor"]);
         let target = first(event, &["tool", "model", "object", "kind"]);

@@ -14,7 +14,7 @@ use super::{
     SigningKey, Tree, files, hex, is_name, own_key::own_key, signed_states::SignedStates,
 };
 use crate::{
-    event::{KEY_ROTATED, Line},
+    event::{EventLine, KEY_ROTATED},
     files::{LineReader, RawLine},
     rotation::KeyHistory,
     start::LogStart,
@@ -240,7 +240,7 @@ fn keep_damage(directory: &Path, path: &Path, from: u64, size: u64) -> Result<()
 
 /// Takes the first line of a file.
 fn first(raw: &RawLine<'_>, path: &Path, signed: &SignedStates) -> Result<LogReplay, AuditError> {
-    let parsed = Line::parse(raw.bytes).ok_or(NO_LINE);
+    let parsed = EventLine::parse(raw.bytes).ok_or(NO_LINE);
     let parsed = parsed.and_then(|line| LogStart::read(&line).map(|start| (line, start)));
     let (line, start) = parsed.map_err(|reason| AuditError::Line {
         path: path.to_owned(),
@@ -261,7 +261,7 @@ const NO_LINE: &str = "does not have the form of a line";
 impl LogReplay {
     /// Takes the next line. The error says what it does, as the end of a sentence.
     fn take(&mut self, raw: &RawLine<'_>) -> Result<(), &'static str> {
-        let line = Line::parse(raw.bytes).ok_or(NO_LINE)?;
+        let line = EventLine::parse(raw.bytes).ok_or(NO_LINE)?;
         if line.number != self.tree.size() {
             return Err("has the number of another line");
         }

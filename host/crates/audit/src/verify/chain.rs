@@ -10,7 +10,7 @@ use airlock_strings::{MAX_LISTED, hex};
 
 use super::Finding;
 use crate::{
-    event::{GENESIS, Line},
+    event::{EventLine, GENESIS},
     tree::Hash,
 };
 
@@ -58,7 +58,7 @@ impl HashChain {
     }
 
     /// Takes the next line of the file, with the hash of its leaf.
-    pub(super) fn take(&mut self, line: &Line<'_>, leaf: Hash) {
+    pub(super) fn take(&mut self, line: &EventLine<'_>, leaf: Hash) {
         let follows = line.previous == hex(&self.last);
         if line.number == self.expected {
             self.follow(line.number, follows);

@@ -42,8 +42,8 @@ fn linked(lines: &[String]) -> Vec<String> {
     let mut written = Vec::new();
     for (number, line) in (0..).zip(lines) {
         let mut text = String::new();
-        let line = Line::parse(line.as_bytes()).expect("a line");
-        Line::write(&mut text, line.event, number, &previous);
+        let line = EventLine::parse(line.as_bytes()).expect("a line");
+        EventLine::write(&mut text, line.event, number, &previous);
         let text = text.trim_end().to_owned();
         previous = leaf_hash(text.as_bytes());
         written.push(text);

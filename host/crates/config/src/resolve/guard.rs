@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     file_env::FileEnv,
-    name::is_plain,
+    name::{MAX_NAME_BYTES, is_plain},
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
@@ -17,8 +17,6 @@ use airlock_sandbox::Limits;
 
 /// Most guards. The record of one call has a decision of each.
 const MAX_GUARDS: usize = 16;
-/// Maximum length of the name of a guard, in bytes.
-const MAX_NAME_BYTES: usize = 64;
 /// Maximum size of the settings of a guard, in bytes of JSON.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
 /// Bytes that a guard may return besides what it writes.

@@ -279,15 +279,18 @@ fn oauth(config: OAuthConfig, env: FileEnv<'_>) -> Resolved<Oauth> {
         let client_secret = config
             .client_secret
             .and_then(|secret| problems.accept("client_secret", env.text(secret)));
-        let mut url = |key, url: Option<String>| problems.accept(key, plain_url(url?));
         let oauth = Oauth {
             client_id,
             client_secret,
-            client_metadata_url: url("client_metadata_url", config.client_metadata_url),
-            issuer: url("issuer", config.issuer),
-            authorize_url: url("authorize_url", config.authorize_url),
-            token_url: url("token_url", config.token_url),
-            registration_url: url("registration_url", config.registration_url),
+            client_metadata_url: endpoint(
+                problems,
+                "client_metadata_url",
+                config.client_metadata_url,
+            ),
+            issuer: endpoint(problems, "issuer", config.issuer),
+            authorize_url: endpoint(problems, "authorize_url", config.authorize_url),
+            token_url: endpoint(problems, "token_url", config.token_url),
+            registration_url: endpoint(problems, "registration_url", config.registration_url),
             scopes: problems.take("scopes", scopes(config.scopes)),
         };
         if oauth.client_secret.is_some() && oauth.client_id.is_none() {
@@ -320,6 +323,11 @@ fn check_binding(problems: &mut Problems, oauth: &Oauth, is_written: [bool; 2]) 
         }
         _ => {}
     }
+}
+
+/// Returns the URL at a key, or notes the error and returns `None`.
+fn endpoint(problems: &mut Problems, key: &'static str, url: Option<String>) -> Option<String> {
+    problems.accept(key, plain_url(url?))
 }
 
 /// Returns a URL of an authorization server.

@@ -14,7 +14,7 @@ use airlock_limits::{
     price::PriceTable,
 };
 
-use self::written::{Subject, WrittenLimits, of_calls, of_owner};
+use self::written::{LimitedSubject, WrittenLimits, of_calls, of_owner};
 use super::{
     absent::AbsentNames,
     resolved::{Problems, Resolved},
@@ -131,7 +131,7 @@ fn of_customers(parts: &LimitedParts<'_>) -> Resolved<Vec<Limit>> {
             rate_limit: customer.rate_limit.as_ref(),
             calendar_aligned: customer.calendar_aligned,
         };
-        Some(problems.merge(of_owner(&written, &Subject::new(owner, &customer.name))))
+        Some(problems.merge(of_owner(&written, &LimitedSubject::new(owner, &customer.name))))
     });
     limits.map(|limits| limits.concat())
 }
@@ -145,7 +145,7 @@ fn of_teams(parts: &LimitedParts<'_>) -> Resolved<Vec<Limit>> {
             rate_limit: team.rate_limit.as_ref(),
             calendar_aligned: team.calendar_aligned,
         };
-        Some(problems.merge(of_owner(&written, &Subject::new(owner, &team.name))))
+        Some(problems.merge(of_owner(&written, &LimitedSubject::new(owner, &team.name))))
     });
     limits.map(|limits| limits.concat())
 }
@@ -159,7 +159,7 @@ fn of_keys(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<Vec
             rate_limit: key.rate_limit.as_ref(),
             calendar_aligned: key.calendar_aligned,
         };
-        let subject = Subject::new(owner, &key.name);
+        let subject = LimitedSubject::new(owner, &key.name);
         let mut limits = problems.merge(of_owner(&written, &subject));
         let rows = Resolved::elements(&key.mcp_configs, |problems, row| {
             let rate = row.rate_limit.as_ref()?;
@@ -193,7 +193,7 @@ fn of_models(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<V
         };
         // The key of an entry is gone, or a problem is noted: what is written is checked all the same.
         let Some(owner) = owner else {
-            problems.merge(of_owner(&written, &Subject::everyone(scope)));
+            problems.merge(of_owner(&written, &LimitedSubject::everyone(scope)));
             return None;
         };
         let subject = owner.within(scope);
@@ -233,10 +233,10 @@ fn model_owner(
     config: &file::ModelConfig,
     parts: &LimitedParts<'_>,
     identities: &KeyIdentities,
-) -> Resolved<Option<Subject>> {
+) -> Resolved<Option<LimitedSubject>> {
     let named = config.scope_id.as_deref().filter(|id| !id.is_empty());
     Resolved::new(|problems| match (config.scope, named) {
-        (file::LimitScope::Global, None) => Some(Subject::everyone(Scope::All)),
+        (file::LimitScope::Global, None) => Some(LimitedSubject::everyone(Scope::All)),
         (file::LimitScope::Global, Some(_)) => {
             problems.refuse("scope_id", "belongs to the `scope` \"virtual_key\"");
             None
@@ -250,7 +250,7 @@ fn model_owner(
                 problems.refuse("scope_id", InvalidValue::unknown(part, "key", named, known));
             }
             let (id, name) = found?;
-            Some(Subject::new(Owner::Key(id.to_owned()), name))
+            Some(LimitedSubject::new(Owner::Key(id.to_owned()), name))
         }
     })
 }
@@ -270,14 +270,14 @@ fn of_clients(clients: &[file::Client]) -> Resolved<Vec<Limit>> {
         let name = ClientName::parse(&client.name).ok()?;
         let mut limits = Vec::new();
         if let Some(rate) = &client.rate_limit {
-            let subject = Subject::everyone(Scope::Client(client.name.clone()));
+            let subject = LimitedSubject::everyone(Scope::Client(client.name.clone()));
             limits.extend(problems.take("rate_limit", of_calls(rate, false, &subject)));
         }
         let key = KeyPath::default().member("tool_limits");
         for (tool, rate) in &client.tool_limits {
             let key = key.member(tool);
             let tool_name = ToolName::new(&name, tool).as_str().to_owned();
-            let subject = Subject::everyone(Scope::Tool(tool_name));
+            let subject = LimitedSubject::everyone(Scope::Tool(tool_name));
             problems.merge(check_tool_name(&key, tool));
             limits.extend(problems.take(key, of_calls(rate, false, &subject)));
         }

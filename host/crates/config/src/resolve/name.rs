@@ -1,5 +1,9 @@
 //! Names of the file, such as those of providers, roles and stores.
 
+/// Maximum length of the name of a publisher, which `airlock.lock` repeats, of a gateway in its log, which each
+/// checkpoint repeats, and of a guard, in bytes.
+pub(super) const MAX_NAME_BYTES: usize = 64;
+
 /// Returns whether a name has 1 to `max_bytes` bytes: ASCII letters, digits and `others`.
 pub(super) fn is_plain(name: &str, max_bytes: usize, others: &str) -> bool {
     (1..=max_bytes).contains(&name.len())

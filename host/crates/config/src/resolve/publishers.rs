@@ -1,6 +1,9 @@
 //! `plugins`.
 
-use super::{MAX_NAME_BYTES, name::is_plain, resolved::Resolved};
+use super::{
+    name::{MAX_NAME_BYTES, is_plain},
+    resolved::Resolved,
+};
 use crate::file;
 use airlock_plugin::{PublisherKey, Publishers};
 

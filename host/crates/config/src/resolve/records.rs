@@ -4,7 +4,12 @@ use std::path::Path;
 
 use url::Url;
 
-use super::{MAX_NAME_BYTES, file_env::FileEnv, name::is_plain, resolved::Resolved, tls};
+use super::{
+    file_env::FileEnv,
+    name::{MAX_NAME_BYTES, is_plain},
+    resolved::Resolved,
+    tls,
+};
 use crate::{
     env_text::EnvText,
     file::{self, StoreKey},

@@ -163,7 +163,7 @@ fn bound(certificates: Value, client_auth: &str) -> Value {
 
 #[test]
 fn a_key_is_bound_to_certificates_that_callers_can_show() {
-    let digest = CertificateDigest::of(b"a certificate");
+    let digest = CertificateDigest::from_der(b"a certificate");
     let text = credential_digest("a certificate").map(|byte| format!("{byte:02X}")).concat();
     for client_auth in ["optional", "required"] {
         let keys = good(&bound(json!([text]), client_auth)).keys;

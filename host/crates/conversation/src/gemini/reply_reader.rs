@@ -51,7 +51,7 @@ struct Candidate {
 }
 
 /// Parts and tokens that the candidates of one response may still have.
-struct Allowance {
+struct PieceAllowance {
     parts: usize,
     tokens: usize,
 }
@@ -69,7 +69,7 @@ impl ReplyReader {
             self.has_begun = true;
         }
         self.tokens.update(response.get("usageMetadata"));
-        let mut left = Allowance { parts: MAX_PIECES, tokens: MAX_PIECES };
+        let mut left = PieceAllowance { parts: MAX_PIECES, tokens: MAX_PIECES };
         let mut seen = BTreeSet::new();
         for (position, candidate) in take_list(&mut response, "candidates").into_iter().enumerate()
         {
@@ -122,7 +122,7 @@ impl Candidate {
         &mut self,
         choice: u64,
         mut candidate: Object,
-        left: &mut Allowance,
+        left: &mut PieceAllowance,
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ReplyError> {
         if let Some(probabilities) = candidate.shift_remove("logprobsResult") {

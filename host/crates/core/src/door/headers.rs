@@ -34,7 +34,8 @@ impl CallerHeaders {
                 && bytes <= left
             {
                 left -= bytes;
-                kept.extend([of_name, of_value].into_iter().flat_map(u16::to_ne_bytes));
+                kept.extend_from_slice(&of_name.to_ne_bytes());
+                kept.extend_from_slice(&of_value.to_ne_bytes());
                 let start = kept.len();
                 kept.extend_from_slice(name.as_bytes());
                 kept[start..].make_ascii_lowercase();

@@ -7,7 +7,7 @@ mod withheld;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Weak},
+    sync::{Arc, LazyLock, Weak},
 };
 
 use super::{
@@ -334,7 +334,7 @@ impl View {
     /// Returns the view of another request whose filter and virtual key permit the same tools, in the
     /// same meta-tools.
     #[must_use]
-    pub fn sent_by(&self, filter: &Filter, key: Option<&VirtualKey>) -> Self {
+    pub fn sent_by(self, filter: &Filter, key: Option<&VirtualKey>) -> Self {
         Self {
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
             is_selected: !filter.is_none(),
@@ -343,7 +343,7 @@ impl View {
             token: filter.token().clone(),
             relay: None,
             membership: membership(key),
-            ..self.clone()
+            ..self
         }
     }
 
@@ -422,7 +422,9 @@ impl View {
 }
 
 fn membership(key: Option<&VirtualKey>) -> Arc<Membership> {
-    key.map(|key| key.membership().clone()).unwrap_or_default()
+    // Each request without a key would make one of its own.
+    static ANONYMOUS: LazyLock<Arc<Membership>> = LazyLock::new(Arc::default);
+    key.map_or_else(|| ANONYMOUS.clone(), |key| key.membership().clone())
 }
 
 impl Entry {

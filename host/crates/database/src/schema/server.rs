@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 18] = [
+const MIGRATIONS: [ServerMigration; 19] = [
     migration(10, 10, include_str!("postgres/10_begin.sql")),
     // Adds tables only.
     migration(11, 10, include_str!("postgres/11_settings.sql")),
@@ -60,6 +60,8 @@ const MIGRATIONS: [ServerMigration; 18] = [
     migration(26, 10, include_str!("postgres/26_model_guards.sql")),
     // Adds an index only.
     migration(27, 10, include_str!("postgres/27_pending_calls.sql")),
+    // Changes nothing.
+    migration(28, 10, include_str!("postgres/28_stages.sql")),
 ];
 
 const fn migration(version: i32, compatible_from: i32, text: &'static str) -> ServerMigration {

@@ -1,9 +1,9 @@
 //! Stands for the statements on a server in a build without `PostgreSQL`: the same types, which have
 //! no values.
 
-use std::{convert::Infallible, io, ops::ControlFlow, sync::Arc, time::Duration};
+use std::{fmt, io, ops::ControlFlow, sync::Arc, time::Duration};
 
-use super::{ColumnValue, Param, Row, Sql, SqlResult, Subject, insert::InsertPart};
+use super::{ColumnValue, FaultKind, Param, Row, Sql, SqlResult, Subject, insert::InsertPart};
 use crate::{location::ServerUrl, settings::Settings};
 
 /// Longest time of one operation.
@@ -11,32 +11,52 @@ pub const OPERATION: Duration = Duration::ZERO;
 /// Longest time of a migration.
 pub(crate) const MIGRATION: Duration = Duration::ZERO;
 
+/// Reason that a statement failed on a server.
+#[derive(Debug)]
+pub(crate) enum ServerFault {}
+
+impl ServerFault {
+    pub(crate) fn is_unreachable(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn kind(&self) -> FaultKind {
+        match *self {}
+    }
+}
+
+impl fmt::Display for ServerFault {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
 /// A row of a server.
-pub struct PgRow(Infallible);
+pub enum PgRow {}
 
 /// Reads a column.
 pub(super) fn value(row: &PgRow, _: usize) -> SqlResult<ColumnValue<'_>> {
-    match row.0 {}
+    match *row {}
 }
 
 /// An open connection.
-pub(crate) struct PgSession(Infallible);
+pub(crate) enum PgSession {}
 
 impl PgSession {
     pub(crate) fn script(&self, _: &str) -> SqlResult<Option<i64>> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn run(&self, _: &str, _: &[Param<'_>]) -> SqlResult<u64> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn run_each(&self, _: &str, _: &[Vec<Param<'_>>]) -> SqlResult<Vec<u64>> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn insert(&self, _: &[InsertPart<'_, '_>]) -> SqlResult<()> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn each<B>(
@@ -45,28 +65,28 @@ impl PgSession {
         _: &[Param<'_>],
         _: impl FnMut(&Row<'_>) -> SqlResult<ControlFlow<B>>,
     ) -> SqlResult<Option<B>> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn try_lock(&self, _: Subject) -> SqlResult<bool> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn share_lock(&self, _: Subject) -> SqlResult<()> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn notify(&self, _: &str) -> SqlResult<()> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn requests(&self) -> u32 {
-        match self.0 {}
+        match *self {}
     }
 }
 
 /// A server.
-pub(crate) struct Server(Infallible);
+pub(crate) enum Server {}
 
 impl Server {
     pub(crate) fn new(url: ServerUrl, _: &Settings) -> io::Result<Self> {
@@ -85,9 +105,13 @@ impl PgConnection {
     pub(crate) fn read<T>(
         &mut self,
         _: bool,
-        _: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        match self.0.0 {}
+        job(&Sql::on_postgres(self.session(), 0))
+    }
+
+    fn session(&self) -> &PgSession {
+        match *self.0 {}
     }
 
     pub(crate) fn read_within<T>(
@@ -96,7 +120,7 @@ impl PgConnection {
         _: bool,
         _: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        match self.0.0 {}
+        match *self.0 {}
     }
 
     pub(crate) fn change<T, E>(
@@ -106,14 +130,14 @@ impl PgConnection {
         _: &[Subject],
         _: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
     ) -> SqlResult<Result<T, E>> {
-        match self.0.0 {}
+        match *self.0 {}
     }
 
     pub(crate) fn listen(&mut self, _: Duration) -> SqlResult<()> {
-        match self.0.0 {}
+        match *self.0 {}
     }
 
     pub(crate) fn wait_for_notification<F: Future>(&self, _: F, _: Duration) -> Result<bool, F> {
-        match self.0.0 {}
+        match *self.0 {}
     }
 }

@@ -24,7 +24,7 @@ use std::{
 };
 
 pub(super) use self::value::{PgRow, value};
-pub(crate) use self::{server::Server, session::PgSession};
+pub(crate) use self::{fault::ServerFault, server::Server, session::PgSession};
 use super::{Sql, error::SqlResult, subject::Subject};
 
 /// Longest time of one operation, from its turn to its end, connecting included.

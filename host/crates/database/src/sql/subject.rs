@@ -11,8 +11,8 @@
 /// needlessly, and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
-    class: i32,
-    hash: i32,
+    pub(super) class: i32,
+    pub(super) hash: i32,
 }
 
 impl Subject {
@@ -91,16 +91,6 @@ impl Subject {
 
     fn new(number: u8, parts: &[&[u8]]) -> Self {
         Self { class: class(number), hash: hash(parts) }
-    }
-
-    /// Returns the arguments of `PostgreSQL`'s functions for advisory locks.
-    pub(super) fn arguments(self) -> String {
-        format!("{}, {}", self.class, self.hash)
-    }
-
-    /// Returns the two numbers.
-    pub(super) fn numbers(self) -> (i64, i64) {
-        (self.class.into(), self.hash.into())
     }
 }
 

@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
+use airlock_tls::Identity;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Uri};
 use hyper::rt::{Read, Write};
-use hyper_rustls::HttpsConnector;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::{
     client::legacy::connect::{
         HttpConnector,
@@ -22,7 +23,7 @@ use hyper_util::{
     rt::TokioIo,
 };
 use percent_encoding::percent_decode_str;
-use rustls::ClientConfig;
+use rustls::{ClientConfig, pki_types::CertificateDer};
 use tokio::{
     net::{TcpStream, lookup_host},
     time::timeout,
@@ -30,7 +31,6 @@ use tokio::{
 use tower_service::Service;
 use url::Url;
 
-use super::HttpsSettings;
 use crate::tls;
 
 /// Silence after which the operating system asks whether the other side is still there, and the time
@@ -43,6 +43,21 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Settings of a client.
+#[derive(Debug)]
+pub struct HttpsSettings {
+    /// True if the service is reached over TLS.
+    pub is_tls: bool,
+    /// Time limit for a connection: name, TCP, proxy and TLS.
+    pub connect_timeout: Duration,
+    /// Proxy of all connections.
+    pub proxy: Option<HttpProxy>,
+    /// Certificates of authorities that are trusted beside those of the operating system.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Certificate for the service, if it asks for one. A proxy never gets it.
+    pub identity: Option<Identity>,
+}
 
 /// A proxy, from its URL.
 #[derive(Clone)]
@@ -278,9 +293,16 @@ impl Service<Uri> for Resolving {
 }
 
 fn opened<S: Stream + 'static>(
-    connecting: impl Future<Output = Result<S, BoxError>> + Send + 'static,
+    connecting: impl Future<Output = Result<MaybeHttpsStream<S>, BoxError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<ServiceConnection, BoxError>> {
-    Box::pin(async move { Ok(Box::new(connecting.await?) as ServiceConnection) })
+    Box::pin(async move {
+        let stream: ServiceConnection = match connecting.await? {
+            // Without TLS, a connection does not have the room of one with it, a kibibyte.
+            MaybeHttpsStream::Http(plain) => Box::new(plain),
+            tls @ MaybeHttpsStream::Https(_) => Box::new(tls),
+        };
+        Ok(stream)
+    })
 }
 
 /// Bytes to and from a service.

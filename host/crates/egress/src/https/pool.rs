@@ -2,14 +2,12 @@
 //!
 //! The connection that was used last is used first, so that the others close when there is less to do. Kept
 //! connections are HTTP/1.1, which [`Connector`](super::connect::Connector) alone offers: each serves one request at
-//! a time.
+//! a time. No task waits for their ends, so one that its server has closed is dropped when it is taken, or by the task
+//! that closes those that were not used for long.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use http::{HeaderValue, Uri, uri::Authority};
-use http_body_util::Full;
-use hyper::client::conn::http1::SendRequest;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -17,11 +15,10 @@ use tokio::{
     time::{Instant, interval},
 };
 
+use super::connection::PolledConnection;
+
 /// Time after which an unused connection is closed. One that nothing asks for is closed after half as long again.
 const IDLE: Duration = Duration::from_secs(90);
-
-/// Sender of requests on one connection. The connection ends with it.
-pub(super) type Sender = SendRequest<Full<Bytes>>;
 
 /// The server of a connection, as a URI names it.
 #[derive(Debug, Clone, Eq)]
@@ -73,36 +70,36 @@ struct PoolState {
 
 struct IdleConnection {
     server: Server,
-    sender: Sender,
+    connection: PolledConnection,
     since: Instant,
 }
 
 impl Pool {
-    /// Takes the connection to a server that was used last; `None` if there is none. One that still receives
-    /// the end of its last exchange is left for later.
-    pub(super) fn take(&self, server: &Server) -> Option<Sender> {
+    /// Takes the connection to a server that was used last; `None` if there is none.
+    pub(super) fn take(&self, server: &Server) -> Option<PolledConnection> {
         let mut state = self.state.lock();
         let now = Instant::now();
         for position in (0..state.idle.len()).rev() {
             let kept = &state.idle[position];
             if !kept.is_usable(now) {
                 state.idle.remove(position);
-            } else if kept.server == *server && kept.sender.is_ready() {
-                return Some(state.idle.remove(position).sender);
+            } else if kept.server == *server {
+                return Some(state.idle.remove(position).connection);
             }
         }
         None
     }
 
-    /// Keeps a connection whose exchange is complete.
-    pub(super) fn keep(self: &Arc<Self>, server: Server, sender: Sender) {
-        // Without a runtime, the connection is not served any more.
+    /// Keeps a connection that is ready for a request.
+    pub(super) fn keep(self: &Arc<Self>, server: Server, connection: PolledConnection) {
+        // Without a runtime, the connection cannot be used any more.
         let Ok(runtime) = Handle::try_current() else { return };
-        if sender.is_closed() {
+        if connection.is_closed() {
             return;
         }
+        connection.leave();
         let mut state = self.state.lock();
-        state.idle.push(IdleConnection { server, sender, since: Instant::now() });
+        state.idle.push(IdleConnection { server, connection, since: Instant::now() });
         if state.closing.is_none() {
             let pool = Arc::downgrade(self);
             let closing = runtime.spawn(async move {
@@ -128,11 +125,11 @@ impl Pool {
         }
     }
 
-    /// Closes connections that were not used for long. Returns whether none is left.
+    /// Closes connections that were not used for long, or whose servers have closed them. Returns whether none is left.
     fn close_unused(&self) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
-        state.idle.retain(|kept| kept.is_usable(now));
+        state.idle.retain_mut(|kept| kept.is_usable(now) && kept.connection.is_open());
         if state.idle.is_empty() {
             state.closing = None;
         }
@@ -156,6 +153,6 @@ impl fmt::Debug for Pool {
 
 impl IdleConnection {
     fn is_usable(&self, now: Instant) -> bool {
-        !self.sender.is_closed() && now.duration_since(self.since) < IDLE
+        !self.connection.is_closed() && now.duration_since(self.since) < IDLE
     }
 }

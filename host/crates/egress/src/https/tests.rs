@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use http::{Method, Uri};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -8,9 +8,9 @@ use prometheus_client::{
     collector::Collector, encoding::DescriptorEncoder, metrics::counter::Counter,
 };
 
-use super::family::encode_family;
 use airlock_core::act::{Act, ActKind, ActRecord, Acts};
 use airlock_records::Recorder;
+use airlock_upstream::encode_family;
 
 /// Kinds of acts, in the order of their counters.
 const KINDS: [ActKind; 14] = [

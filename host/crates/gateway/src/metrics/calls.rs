@@ -20,12 +20,12 @@ use prometheus_client::{
     metrics::{counter::Counter, histogram::Histogram},
 };
 
-use super::family::encode_family;
 use airlock_catalog::Catalog;
 use airlock_core::{
     door::{Admitted, CallControl, ControlledCall, Origin, Permission, Refusal},
     tool::{CallError, ClientName, HostCode, Tool, ToolName, ToolOutput},
 };
+use airlock_upstream::encode_family;
 
 /// Maximum tools of one client that are timed apart. Calls of others are those of the tool `other`.
 const MAX_TOOLS: usize = 200;

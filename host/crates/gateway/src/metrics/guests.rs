@@ -8,10 +8,11 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::family::{NO_LABELS, encode_family};
+use super::process::NO_LABELS;
 use airlock_catalog::Catalog;
 use airlock_compile::CompileTotals;
 use airlock_sandbox::{GuestUsage, Sandbox};
+use airlock_upstream::encode_family;
 
 /// Metrics of guests.
 pub(super) struct GuestCollector {

@@ -11,7 +11,10 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::family::{NO_LABELS, encode_family};
+use airlock_upstream::encode_family;
+
+/// Labels of a metric without any.
+pub(super) const NO_LABELS: [(&str, &str); 0] = [];
 
 /// Most file descriptors that are counted: listing more takes too long.
 const MAX_DESCRIPTORS: usize = 100_000;

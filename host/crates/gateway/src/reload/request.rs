@@ -4,7 +4,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Freshness, Reloader};
+use super::Reloader;
 use airlock_operator_api::{NotReloaded, Reload};
 use airlock_plugin::{PluginError, Reloaded, StoreError};
 use airlock_strings::with_causes;
@@ -17,7 +17,7 @@ impl Reload for Reloader {
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
         Box::pin(async move {
             let place = self.place().await;
-            let taken = self.take_file(Freshness::Last, place).await;
+            let taken = self.take_file(place).await;
             let taken = taken.map_err(|error| NotReloaded::Configuration(with_causes(&error)))?;
             let is_taken =
                 taken.added.iter().chain(&taken.changed).any(|taken| taken.as_str() == client);

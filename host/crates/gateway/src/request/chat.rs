@@ -208,12 +208,12 @@ impl ChatEvents {
                 self.ready.extend(chunk.into_deltas().into_iter().map(ChatEvent::Delta));
                 return Ok(());
             }
-            Event::Started(started) => ChatEvent::CallStarted(started),
+            Event::Started(started) => ChatEvent::CallStarted(*started),
             Event::Progress { tool_call_id, progress } => {
                 ChatEvent::Progress { tool_call_id, progress }
             }
             Event::Partial { tool_call_id, part } => ChatEvent::Partial { tool_call_id, part },
-            Event::Ended(ended) => ChatEvent::CallEnded(ended),
+            Event::Ended(ended) => ChatEvent::CallEnded(*ended),
             Event::Round { rounds } => ChatEvent::Round { rounds },
             Event::Done(completion) => {
                 self.has_ended = true;

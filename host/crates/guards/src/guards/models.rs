@@ -8,7 +8,7 @@ use tracing::warn;
 use super::{ConfiguredGuard, Guards, HookTime, MAX_TIME};
 use airlock_core::{
     door::{Membership, ModelGuards, ReviewedExchange, ReviewedText, WrittenText},
-    threads::{self, poll_to_end},
+    threads::{self, INLINE_BYTES, poll_to_end},
     tool::{Cause, GuardDecision, GuardHook, ModelRefusal},
 };
 use airlock_json::{self as json, Caps};
@@ -38,12 +38,33 @@ impl ModelGuards for Guards {
     ) -> BoxFuture<'_, Result<Option<Vec<ReviewedText>>, ModelRefusal>> {
         let guards = self.0.clone();
         let tenant = exchange.tenant.clone();
-        // The hop to a thread is short beside the time of a model, and there a slow guard delays its own tenant alone.
+        let bytes = read_bytes(&exchange, &texts);
         Box::pin(async move {
-            let work = move || poll_to_end(decide_texts(&guards, &exchange, texts));
-            threads::run(&tenant, work).await
+            if bytes <= INLINE_BYTES {
+                let deciding = async move {
+                    let _turn = threads::turn(&tenant).await;
+                    decide_texts(&guards, &exchange, texts).await
+                };
+                return threads::decide(deciding).await;
+            }
+            threads::run(&tenant, move || poll_to_end(decide_texts(&guards, &exchange, texts)))
+                .await
         })
     }
+}
+
+/// Returns the bytes that are read for a decision about texts: theirs, and those of the originals that are looked for in
+/// them.
+fn read_bytes(exchange: &ReviewedExchange, texts: &[ReviewedText]) -> usize {
+    let is_searched = exchange.hook == GuardHook::BeforeModel;
+    let originals = if is_searched { exchange.placeholders.bytes() } else { 0 };
+    texts.iter().map(written_bytes).fold(originals, usize::saturating_add)
+}
+
+/// Returns the bytes that a text takes as JSON, without escapes.
+fn written_bytes(text: &ReviewedText) -> usize {
+    const MEMBERS: usize = r#"{"role":"","text":""},"#.len();
+    MEMBERS + text.role.len() + text.text.len()
 }
 
 /// Asks the guards about texts, one after the other, and records their decisions. Returns the texts that they leave;
@@ -214,7 +235,10 @@ mod tests {
 
     use super::*;
     use crate::{Hooks, Scope, Settings};
-    use airlock_core::{door::VirtualKey, tool::HostCode};
+    use airlock_core::{
+        door::{PlaceholderSpan, VirtualKey},
+        tool::HostCode,
+    };
     use airlock_sandbox::Limits;
 
     /// Returns a guard whose component does not exist.
@@ -233,6 +257,10 @@ mod tests {
     fn texts() -> Vec<ReviewedText> {
         let texts = [("system", "a"), ("user", "b")];
         texts.map(|(role, text)| ReviewedText { role: role.into(), text: text.into() }).into()
+    }
+
+    fn text(text: &str) -> ReviewedText {
+        ReviewedText { role: "user".to_owned(), text: text.to_owned() }
     }
 
     fn exchange(hook: GuardHook) -> ReviewedExchange {
@@ -334,15 +362,56 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_short_text_is_not_decided_on_the_thread_that_asks() {
+    async fn short_texts_wait_for_a_turn_of_their_tenant_and_long_ones_for_a_thread() {
         let guards = Guards::new(&[absent(Scope::default(), Hooks::default())]);
         let guards = guards.expect("there is one");
-        let exchange = exchange(GuardHook::AfterModel);
-        let held = threads::occupy(&exchange.tenant).await;
-        let mut deciding = guards.decide(exchange, texts());
-        assert!(deciding.as_mut().now_or_never().is_none());
+        // Other tests have turns of other tenants.
+        let key = VirtualKey::new("short", "short", std::collections::BTreeMap::new());
+        let tenant = key.tenant().clone();
+        let exchange = ReviewedExchange { tenant, ..exchange(GuardHook::AfterModel) };
+        let many = vec![text(""); INLINE_BYTES / written_bytes(&text(""))];
+        let held = threads::occupy_turns(&exchange.tenant).await;
+        let mut short = guards.decide(exchange.clone(), texts());
+        assert!(short.as_mut().now_or_never().is_none());
         drop(held);
-        assert!(deciding.await.is_err());
+        assert!(short.await.is_err());
+        let held = threads::occupy(&exchange.tenant).await;
+        // They would wait for ever for a thread.
+        for short in [texts(), many.clone()] {
+            assert!(guards.decide(exchange.clone(), short).await.is_err());
+        }
+        let more = [many, vec![text("")]].concat();
+        for long in [more, vec![text(&"x".repeat(INLINE_BYTES))]] {
+            let mut waiting = guards.decide(exchange.clone(), long);
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
+        drop(held);
+        let long = vec![text(&"x".repeat(INLINE_BYTES))];
+        assert!(guards.decide(exchange, long).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn short_texts_in_which_many_originals_are_looked_for_wait_for_a_thread() {
+        let guards = Guards::new(&[absent(Scope::default(), Hooks::default())]);
+        let guards = guards.expect("there is one");
+        let key = VirtualKey::new("searched", "searched", std::collections::BTreeMap::new());
+        let tenant = key.tenant().clone();
+        let request = ReviewedExchange { tenant, ..exchange(GuardHook::BeforeModel) };
+        let response = ReviewedExchange { hook: GuardHook::AfterModel, ..request.clone() };
+        let held = threads::occupy(&request.tenant).await;
+        assert!(guards.decide(request.clone(), texts()).await.is_err());
+        for number in 0..INLINE_BYTES / 256 {
+            let original = format!("{number:0256}");
+            let kind = "number".to_owned();
+            let span = PlaceholderSpan { start: 0, end: original.len(), kind };
+            request.placeholders.replace(&original, &[span]).expect("it can have a placeholder");
+        }
+        let mut waiting = guards.decide(request, texts());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // A response is not searched. It would wait for ever for a thread.
+        assert!(guards.decide(response, texts()).await.is_err());
+        drop(held);
+        assert!(waiting.await.is_err());
     }
 
     #[tokio::test]

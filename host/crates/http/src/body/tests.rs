@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 
 use super::*;
 use crate::memory::least_for_body;
@@ -156,8 +156,8 @@ impl Body for StalledBody {
 async fn a_connection_may_be_evicted_while_the_body_of_a_refused_request_arrives() {
     let slot = Connections::new(1, 1).admit(Peer::new(None)).expect("there is room");
     let _running = slot.activity.begin();
-    let mut request = Request::new(StalledBody);
-    request.extensions_mut().insert(slot.seats().seat());
+    let body = RequestBody::passed_on(StalledBody).with_seat(slot.seats().seat());
+    let request = Request::new(body);
     let mut discarding = std::pin::pin!(discard(request));
     assert!(discarding.as_mut().now_or_never().is_none(), "the body does not arrive");
     assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));

@@ -1,12 +1,9 @@
-use std::{
-    pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
-    task::{Context, Wake},
-};
+use std::{pin::Pin, task::Context};
 
 use futures_util::FutureExt as _;
 
 use super::*;
+use crate::testing::CountedWakes;
 
 const WAITS: ConnectionTimeouts = ConnectionTimeouts {
     first_head: Duration::from_secs(1),
@@ -54,25 +51,8 @@ async fn a_pending_wait_for_the_end_follows_every_change() {
     assert_eq!(watch, (10, CloseReason::Idle));
 }
 
-/// Counts wake-ups.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Woken {
-    /// Returns the number since the last call.
-    fn taken(&self) -> usize {
-        self.0.swap(0, Ordering::Relaxed)
-    }
-}
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// Polls a future that stays pending, and forgets the wake-ups until then.
-fn settle(pending: Pin<&mut impl Future>, context: &mut Context<'_>, woken: &Woken) {
+fn settle(pending: Pin<&mut impl Future>, context: &mut Context<'_>, woken: &CountedWakes) {
     assert!(pending.poll(context).is_pending());
     woken.taken();
 }
@@ -80,7 +60,7 @@ fn settle(pending: Pin<&mut impl Future>, context: &mut Context<'_>, woken: &Wok
 #[tokio::test(start_paused = true)]
 async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
     let activity = Activity::new();
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountedWakes::default());
     let waits = ConnectionTimeouts { write: Duration::from_secs(5), ..WAITS };
     let waker = woken.clone().into();
     let mut context = Context::from_waker(&waker);
@@ -109,7 +89,7 @@ async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
 #[tokio::test(start_paused = true)]
 async fn responses_and_chunks_that_are_read_at_once_wake_the_connection_once() {
     let activity = Activity::new();
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountedWakes::default());
     let waits = ConnectionTimeouts { write: Duration::from_secs(5), ..WAITS };
     let waker = woken.clone().into();
     let mut context = Context::from_waker(&waker);

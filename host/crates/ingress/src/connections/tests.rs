@@ -174,8 +174,28 @@ async fn a_tenant_has_requests_on_three_quarters_of_the_places_and_others_get_th
         drop(requests);
         drop(slots);
         let table = connections.table();
-        assert!(table.by_tenant.is_empty() && table.by_tenant_at.is_empty(), "{max}");
+        assert!(table.counts.is_empty(), "{max}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_counts_for_a_tenant_while_requests_of_it_run_there() {
+    let connections = Connections::new(4, 4);
+    let ann = tenant(1);
+    let bob = tenant(2);
+    let slots: Vec<_> = (0..4).map(|_| admit(&connections, 1)).collect();
+    let mut requests: Vec<_> = slots[..3].iter().map(|slot| request(slot, &ann)).collect();
+    let seat = slots[3].seats().seat();
+    assert!(seat.claim(&ann, false).is_err(), "ann has a share of three");
+    requests.remove(0);
+    seat.claim(&ann, false).expect("the first connection is idle");
+    drop(seat);
+    let of_bob = request(&slots[0], &bob);
+    let _also_of_ann = request(&slots[3], &ann);
+    drop(of_bob);
+    let seat = slots[0].seats().seat();
+    assert!(seat.claim(&ann, false).is_err(), "ann has three again");
+    seat.claim(&bob, false).expect("bob has none");
 }
 
 #[tokio::test]

@@ -192,17 +192,20 @@ fn time_until(end: SystemTime, now: SystemTime) -> Option<Duration> {
     end.duration_since(now).ok().filter(|left| !left.is_zero())
 }
 
-/// Waits until the certificate that a caller has shown expires, or until its chain is revoked or has no list
-/// that is valid; for ever if the caller has shown none.
-pub(crate) async fn certificate_ended(
+/// Returns the wait until the certificate that a caller has shown expires, or until its chain is revoked or has no
+/// list that is valid; `None` if the caller has shown none.
+pub(crate) fn certificate_ended(
     tls: Option<&ListenerTls>,
     ingress: Ingress,
     chain: &CallerChain,
-) {
-    tokio::select! {
-        () = ingress.certificate_expired() => {}
-        () = revoked(tls, chain) => {}
-    }
+) -> Option<impl Future<Output = ()>> {
+    let has_shown = ingress.shown().is_some() || !chain.0.is_empty();
+    has_shown.then_some(async move {
+        tokio::select! {
+            () = ingress.certificate_expired() => {}
+            () = revoked(tls, chain) => {}
+        }
+    })
 }
 
 async fn revoked(tls: Option<&ListenerTls>, chain: &CallerChain) {

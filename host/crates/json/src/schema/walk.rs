@@ -87,33 +87,40 @@ impl ValueWalk<'_> {
         self.left = self.left.checked_sub(price).ok_or(Exhausted)?;
         let again = times.saturating_mul(node.repeats);
         for (edge, child) in &node.edges {
-            let mut each = |subject, step: usize, times| {
-                self.evaluate(*child, (subject, path + step as u64), times, nesting)
-            };
             match (edge, subject) {
-                (Edge::Same | Edge::Reference, _) => each(subject, 0, again)?,
+                (Edge::Same | Edge::Reference, _) => {
+                    self.evaluate(*child, (subject, path), again, nesting)?;
+                }
                 (Edge::Key, Evaluated::Value(Value::Object(members))) => {
-                    members.keys().try_for_each(|key| each(Evaluated::Key(key), 0, times))?;
+                    for key in members.keys() {
+                        self.evaluate(*child, (Evaluated::Key(key), path), times, nesting)?;
+                    }
                 }
                 (Edge::Member(name), Evaluated::Value(Value::Object(members))) => {
-                    let step = name.len() + STEP_BYTES;
                     if let Some(member) = members.get(name) {
-                        each(Evaluated::Value(member), step, times)?;
+                        let path = path + (name.len() + STEP_BYTES) as u64;
+                        let member = Evaluated::Value(member);
+                        self.evaluate(*child, (member, path), times, nesting)?;
                     }
                 }
                 (Edge::AnyMember, Evaluated::Value(Value::Object(members))) => {
-                    members.iter().try_for_each(|(key, member)| {
-                        each(Evaluated::Value(member), key.len() + STEP_BYTES, again)
-                    })?;
+                    for (key, member) in members {
+                        let path = path + (key.len() + STEP_BYTES) as u64;
+                        let member = Evaluated::Value(member);
+                        self.evaluate(*child, (member, path), again, nesting)?;
+                    }
                 }
                 (Edge::Item(index), Evaluated::Value(Value::Array(items))) => {
                     if let Some(item) = items.get(*index) {
-                        each(Evaluated::Value(item), STEP_BYTES, times)?;
+                        let item = (Evaluated::Value(item), path + STEP_BYTES as u64);
+                        self.evaluate(*child, item, times, nesting)?;
                     }
                 }
                 (Edge::AnyItem, Evaluated::Value(Value::Array(items))) => {
-                    let mut items = items.iter();
-                    items.try_for_each(|item| each(Evaluated::Value(item), STEP_BYTES, again))?;
+                    for item in items {
+                        let item = (Evaluated::Value(item), path + STEP_BYTES as u64);
+                        self.evaluate(*child, item, again, nesting)?;
+                    }
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use url::form_urlencoded;
 
 use crate::{
-    page::MAX_LIMIT,
+    page::number_from_zero,
     refusal::{Result, invalid},
 };
 use airlock_core::unix_time::{milliseconds, unix_milliseconds};
@@ -18,6 +18,8 @@ use airlock_strings::cut;
 
 /// Rows of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: u32 = 50;
+/// Maximum rows of a page, which is held in memory.
+const MAX_LIMIT: u32 = 1_000;
 /// Longest value of a parameter, in bytes: longer ones are cut in the rows, so none could be found.
 const MAX_VALUE_BYTES: usize = 256;
 /// Period of a histogram, unless the query has another.
@@ -105,23 +107,29 @@ impl LogQuery {
         let Self { filter, page, bucket_ms, dimension } = self;
         match (name, kind) {
             ("limit", _) => {
-                let limit = number(name, value)?;
+                let limit = number_from_zero(name, value)?;
                 if !(1..=i64::from(MAX_LIMIT)).contains(&limit) {
                     return Err(invalid(format!("`limit` is 1 to {MAX_LIMIT}")));
                 }
                 page.limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
             }
-            ("offset", _) => page.offset = u32::try_from(number(name, value)?).unwrap_or(u32::MAX),
+            ("offset", _) => {
+                page.offset = u32::try_from(number_from_zero(name, value)?).unwrap_or(u32::MAX);
+            }
             ("cursor", _) => page.after = Some(parse_cursor(value)?),
             ("sort_by", _) => page.sort = sort(value)?,
             ("order", _) => page.order = order(value)?,
             ("start_time", _) => filter.from_ms = time(name, value)?,
             ("end_time", _) => filter.until_ms = time(name, value)?,
             ("bucket_size_seconds", _) => {
-                *bucket_ms = Some(number(name, value)?.saturating_mul(1_000));
+                *bucket_ms = Some(number_from_zero(name, value)?.saturating_mul(1_000));
             }
-            ("min_latency", _) => filter.min_us = Some(number(name, value)?.saturating_mul(1_000)),
-            ("max_latency", _) => filter.max_us = Some(number(name, value)?.saturating_mul(1_000)),
+            ("min_latency", _) => {
+                filter.min_us = Some(number_from_zero(name, value)?.saturating_mul(1_000));
+            }
+            ("max_latency", _) => {
+                filter.max_us = Some(number_from_zero(name, value)?.saturating_mul(1_000));
+            }
             ("virtual_key_ids", _) => filter.keys = values(name, value)?,
             ("user_subject", _) => filter.user_subject = Some(recorded(value)),
             ("user_issuer", _) => filter.user_issuer = Some(recorded(value)),
@@ -278,11 +286,6 @@ fn order(text: &str) -> Result<LogOrder> {
         "desc" => Ok(LogOrder::Descending),
         _ => Err(invalid("`order`: valid are asc and desc")),
     }
-}
-
-fn number(name: &str, text: &str) -> Result<i64> {
-    let number = text.parse().ok().filter(|number: &i64| *number >= 0);
-    number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
 }
 
 fn time(name: &str, text: &str) -> Result<i64> {

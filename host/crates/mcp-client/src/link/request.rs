@@ -58,15 +58,17 @@ impl Request {
         }
     }
 
-    /// Adds a parameter. `json` must be JSON text without line breaks.
+    /// Adds a parameter, whose name must need no escapes. `json` must be JSON text without line breaks.
     pub fn with(mut self, name: &'static str, json: impl Into<String>) -> Self {
         self.params.push((name, json.into()));
         self
     }
 
-    /// Adds a member of `_meta`. `json` must be JSON text without line breaks.
-    pub fn with_meta(mut self, name: &str, json: impl Into<String>) -> Self {
-        self.meta.push(member(name, &json.into()));
+    /// Adds a member of `_meta`, whose name must need no escapes. `json` must be JSON text without line breaks.
+    pub fn with_meta(mut self, name: &'static str, json: impl Into<String>) -> Self {
+        let mut text = String::new();
+        push_member(&mut text, name, &json.into());
+        self.meta.push(text);
         self
     }
 
@@ -144,26 +146,106 @@ impl Request {
     /// Returns the message. In the modern era `_meta` names the revision and the gateway's
     /// capabilities.
     pub fn to_text(&self, id: i64, agreed: Option<&Agreed>) -> String {
-        let mut params: Vec<String> =
-            self.params.iter().map(|(name, json)| member(name, json)).collect();
-        let mut meta = self.meta.clone();
-        meta.extend(agreed.and_then(|agreed| agreed.request_meta(self.kinds, self.takes_tasks)));
-        if self.wants_progress {
-            meta.push(member("progressToken", &id.to_string()));
+        let agreed = agreed.filter(|agreed| agreed.version.is_modern());
+        let bytes: usize = self.params.iter().map(|(_, json)| json.len()).sum();
+        let mut text = String::with_capacity(bytes + OTHER_BYTES);
+        // Writing to a string does not fail.
+        let _ = write!(text, r#"{{"jsonrpc":"2.0","id":{id},"method":"{}""#, self.method);
+        let mut params = MemberWriter::new(&mut text, r#","params":{"#);
+        for (name, json) in &self.params {
+            push_member(params.member(), name, json);
         }
-        if !meta.is_empty() {
-            params.push(member("_meta", &format!("{{{}}}", meta.join(","))));
+        if self.wants_progress || agreed.is_some() || !self.meta.is_empty() {
+            let mut meta = MemberWriter::new(params.member(), r#""_meta":{"#);
+            for member in &self.meta {
+                meta.member().push_str(member);
+            }
+            if let Some(agreed) = agreed {
+                agreed.push_request_meta(meta.member(), self.kinds, self.takes_tasks);
+            }
+            if self.wants_progress {
+                let _ = write!(meta.member(), r#""progressToken":{id}"#);
+            }
+            meta.end();
         }
-        let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}""#, self.method);
-        if !params.is_empty() {
-            // Writing to a string does not fail.
-            let _ = write!(text, r#","params":{{{}}}"#, params.join(","));
-        }
+        params.end();
         text.push('}');
         text
     }
 }
 
-fn member(name: &str, json: &str) -> String {
-    format!("{}:{json}", Value::from(name))
+/// Bytes of most messages besides their parameters.
+const OTHER_BYTES: usize = 512;
+
+/// An object that is written member by member. Nothing is written of one without members.
+struct MemberWriter<'t> {
+    text: &'t mut String,
+    /// Text before the next member.
+    separator: &'static str,
+}
+
+impl<'t> MemberWriter<'t> {
+    fn new(text: &'t mut String, opening: &'static str) -> Self {
+        Self { text, separator: opening }
+    }
+
+    /// Returns the text to which the next member is to be added.
+    fn member(&mut self) -> &mut String {
+        self.text.push_str(self.separator);
+        self.separator = ",";
+        self.text
+    }
+
+    fn end(self) {
+        if self.separator == "," {
+            self.text.push('}');
+        }
+    }
+}
+
+/// Adds a member, whose name must need no escapes.
+fn push_member(text: &mut String, name: &str, json: &str) {
+    text.push('"');
+    text.push_str(name);
+    text.push_str("\":");
+    text.push_str(json);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agreed::used;
+    use airlock_wire::version::Version;
+
+    fn agreed(version: Version) -> Agreed {
+        Agreed {
+            version,
+            capabilities: used(None),
+            software: String::new(),
+            instructions: None,
+            meta: r#""v":1"#.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_request_has_parameters_and_meta_only_if_there_are_some() {
+        let bare = Request::new("ping");
+        assert_eq!(bare.to_text(1, None), r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        let legacy = agreed(Version::LATEST_LEGACY);
+        assert_eq!(bare.to_text(1, Some(&legacy)), bare.to_text(1, None));
+        let full = Request::new("m").about("name", "a\"b").with("arguments", "{}").with_progress();
+        assert_eq!(
+            full.to_text(7, Some(&legacy)),
+            r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"name":"a\"b","arguments":{},"_meta":{"progressToken":7}}}"#
+        );
+    }
+
+    #[test]
+    fn the_meta_of_a_modern_request_has_its_own_members_first() {
+        let request = Request::new("m").with_meta("x", "2").taking_tasks().with_progress();
+        assert_eq!(
+            request.to_text(3, Some(&agreed(Version::LATEST))),
+            r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"_meta":{"x":2,"v":1,"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"progressToken":3}}}"#
+        );
+    }
 }

@@ -19,16 +19,16 @@ use airlock_core::tenant::Tenant;
 const MOST_LOOKS: usize = 64;
 
 /// Time of the last known use of a session, and a number that is unique to the place.
-type Place = (Instant, u64);
+type SessionOrder = (Instant, u64);
 
 /// The open sessions.
 #[derive(Default)]
 pub(super) struct SessionTable {
     by_id: HashMap<Arc<str>, FiledSession>,
     /// Identifiers of all sessions.
-    order: BTreeMap<Place, Arc<str>>,
+    order: BTreeMap<SessionOrder, Arc<str>>,
     /// Identifiers of the sessions of each tenant that has some.
-    of_tenant: HashMap<Tenant, BTreeMap<Place, Arc<str>>>,
+    of_tenant: HashMap<Tenant, BTreeMap<SessionOrder, Arc<str>>>,
     /// Tenants by the number of their sessions.
     by_count: BTreeMap<usize, HashSet<Tenant>>,
     next: u64,
@@ -36,7 +36,7 @@ pub(super) struct SessionTable {
 
 struct FiledSession {
     session: Arc<Session>,
-    place: Place,
+    place: SessionOrder,
 }
 
 impl SessionTable {

@@ -1,10 +1,14 @@
 use std::{collections::BTreeMap, future::pending};
 
 use futures_util::FutureExt as _;
-use tokio::time::advance;
+use tokio::{sync::oneshot, time::advance};
 
 use super::*;
-use crate::{event_log::Next, running::MAX_RUNNING, settings::SessionBounds};
+use crate::{
+    event_log::{EventReader, Next},
+    running::MAX_RUNNING,
+    settings::SessionBounds,
+};
 use airlock_core::memory::Limited;
 use airlock_core::{
     door::VirtualKey,
@@ -60,7 +64,7 @@ fn unlimited() -> MemoryBudget {
     MemoryBudget::unlimited()
 }
 
-async fn texts(reader: &mut EventReader) -> Vec<Arc<str>> {
+async fn texts(reader: &mut EventReader) -> Vec<Arc<String>> {
     let mut texts = Vec::new();
     while let Some(Next { text, .. }) = reader.next().await {
         texts.push(text);
@@ -269,13 +273,13 @@ async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
 async fn an_identifier_is_in_use_until_its_request_has_ended() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
-    let mut log = session.run(endless(1), unlimited(), ()).expect("it runs");
+    let response = session.run(endless(1), unlimited(), ()).expect("it runs");
     assert!(session.run(quick(1, "{}"), unlimited(), ()).is_err());
     session.cancel(&request(1).id);
     session.cancel(&request(1).id);
     session.cancel(&request(2).id);
     settle().await;
-    let sent = texts(&mut log).await;
+    let sent = texts(&mut response.into_stream()).await;
     assert!(sent.len() <= 1, "no response of a cancelled request: {sent:?}");
     session.run(quick(1, "{}"), unlimited(), ()).expect("it is free again");
 }
@@ -285,13 +289,13 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let count = u32::try_from(MAX_RUNNING).expect("small");
-    let logs: Vec<_> =
+    let responses: Vec<_> =
         (0..count).map(|id| session.run(endless(id), unlimited(), ()).expect("room")).collect();
     let refused = session.run(quick(count, "{}"), unlimited(), ()).err().expect("too many");
     assert_eq!(refused.code, code::REFUSED);
     sessions.close(&session);
-    for mut log in logs {
-        texts(&mut log).await;
+    for response in responses {
+        texts(&mut response.into_stream()).await;
     }
 }
 
@@ -299,15 +303,12 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
 async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
-    let mut quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
-    texts(&mut quick_log).await;
-    settle().await;
-    let stream = quick_log.stream();
-    drop(quick_log);
-    settle().await;
-    assert!(session.log(stream).is_none());
-    let mut log = session.run(quick(2, "{}"), unlimited(), ()).expect("it runs");
-    log.begin_stream();
+    let mut response = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
+    assert!(response.response().await.is_some() && session.log(1).is_some());
+    drop(response);
+    assert!(session.log(1).is_none());
+    let response = session.run(quick(2, "{}"), unlimited(), ()).expect("it runs");
+    let mut log = response.into_stream();
     texts(&mut log).await;
     settle().await;
     assert!(session.log(log.stream()).is_some());
@@ -350,8 +351,8 @@ async fn a_request_whose_events_are_dropped_holds_its_session_no_longer() {
 
 /// Runs a request whose response is streamed, and returns the number of the stream.
 async fn streamed(session: &Arc<Session>, id: u32, result: &str) -> u64 {
-    let mut log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
-    log.begin_stream();
+    let response = session.run(quick(id, result), unlimited(), ()).expect("it runs");
+    let mut log = response.into_stream();
     texts(&mut log).await;
     settle().await;
     log.stream()
@@ -367,17 +368,55 @@ async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let large = format!("\"{}\"", "x".repeat(2_000));
-    let mut log =
+    let mut response =
         session.run(quick(1, &large), MemoryBudget::new(memory.clone()), ()).expect("it runs");
-    let sent = texts(&mut log).await;
-    assert!(sent[0].contains(r#""code":-32000"#), "{sent:?}");
-    let mut log =
+    let sent = response.response().await.expect("an error");
+    assert!(sent.contains(r#""code":-32000"#), "{sent:?}");
+    let mut response =
         session.run(quick(2, "{}"), MemoryBudget::new(memory.clone()), ()).expect("it runs");
-    texts(&mut log).await;
-    assert!(memory.taken() > 0);
-    drop(log);
-    settle().await;
+    assert!(response.response().await.is_some() && memory.taken() > 0);
+    drop(response);
     assert_eq!(memory.taken(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_ready_at_once_needs_no_task() {
+    let sessions = Sessions::new(BOUNDS, Arc::default());
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
+    let mut response = session.run(quick(1, "7"), unlimited(), ()).expect("it runs");
+    let next = response.peek().now_or_never().flatten().expect("it is ready");
+    drop(response);
+    let text = Arc::into_inner(next.text).expect("the response alone has it now");
+    assert_eq!(text, r#"{"jsonrpc":"2.0","id":1,"result":7}"#);
+    assert!(next.is_last);
+    let mut response = session.run(endless(2), unlimited(), ()).expect("it runs");
+    let next = response.peek().now_or_never().flatten().expect("it has notified");
+    assert!(next.text.contains("begun") && !next.is_last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_client_has_left_goes_on_and_its_events_are_not_kept() {
+    let sessions = Sessions::new(BOUNDS, Arc::default());
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
+    for has_begun in [false, true] {
+        let (proceed, proceeding) = oneshot::channel::<()>();
+        let (ended, end) = oneshot::channel();
+        let exchange = Exchange::new(request(1).id, None, |_| async move {
+            let _ = proceeding.await;
+            let _ = ended.send(());
+            Ok("{}".to_owned())
+        });
+        let mut response = session.run(exchange, unlimited(), ()).expect("it runs");
+        let stream = session.next_stream.load(Ordering::Relaxed) - 1;
+        if has_begun {
+            assert!(response.peek().now_or_never().is_none());
+        }
+        drop(response);
+        proceed.send(()).expect("it waits");
+        assert!(end.await.is_ok(), "it ran to its end");
+        settle().await;
+        assert!(session.log(stream).is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,14 +29,14 @@ fn a_short_chat_completion_that_is_passed_on_gets_no_tree() {
     assert_eq!(chunk.head(), Object::from_iter([("id".to_owned(), "a".into())]));
     assert_eq!(chunk.usage().expect("a usage")["total_tokens"], 0.1);
     assert_eq!(chunk.tokens().map(|tokens| tokens.input), Some(7));
-    assert!(chunk.object.get().is_none());
+    assert!(chunk.0.object.get().is_none());
     assert_eq!(chunk.into_line(), text);
 
     let long = text.replace("\"a\"", &format!("\"{}\"", "x".repeat(INLINE_BYTES)));
     let long = Document::read_completion(long, &caps, &held).expect("an object");
-    assert!(long.object.get().is_some(), "it is read where it was checked, on a thread");
+    assert!(long.0.object.get().is_some(), "it is read where it was checked, on a thread");
     let error = Document::read_chunk(r#"{"choices":[],"error":1}"#.to_owned(), &caps, &held);
-    assert!(error.expect("an object").object.get().is_some());
+    assert!(error.expect("an object").0.object.get().is_some());
 }
 
 #[test]

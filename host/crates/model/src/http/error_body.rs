@@ -2,12 +2,10 @@
 
 use serde_json::Value;
 
-use crate::Object;
+use crate::{Object, error::SAID_BYTES};
 use airlock_json::weight::object_weight;
 use airlock_strings::cut;
 
-/// Maximum bytes of the message of an error that is not in OpenAI's form.
-pub(super) const SAID_BYTES: usize = 1_024;
 /// Maximum memory of an error that callers receive as it came, in bytes. Errors about the schema of a tool repeat it.
 const ERROR_BYTES: usize = 256 << 10;
 /// Members of an error in OpenAI's form.

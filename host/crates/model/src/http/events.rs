@@ -1,6 +1,6 @@
 //! Server-sent events of a response, bounded in size and time.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
@@ -10,7 +10,7 @@ use super::aws_events::{self, AwsDecoder};
 use super::{HttpClient, ReadDocument, ServiceResponse};
 use crate::{Charge, Document, ModelError};
 use airlock_bounds::timer::RepeatedTimeout;
-use airlock_core::threads;
+use airlock_core::threads::{self, INLINE_BYTES};
 use airlock_json::Caps;
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 
@@ -121,27 +121,38 @@ impl<'a> ServiceEvents<'a> {
 
     /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
     /// in UTF-8, or is too large.
-    pub(crate) async fn parse(&self, event: SseEvent) -> Result<Document, ModelError> {
-        self.read(event, Document::read).await
+    pub(crate) fn parse(
+        &self,
+        event: SseEvent,
+    ) -> impl Future<Output = Result<Document, ModelError>> + Send {
+        self.read(event.data, Document::read)
     }
 
     /// As [`parse`](Self::parse), for a chunk of a chat completion, whose tree is built when it is needed.
-    pub(crate) async fn parse_chunk(&self, event: SseEvent) -> Result<Document, ModelError> {
-        self.read(event, Document::read_chunk).await
+    pub(crate) fn parse_chunk(
+        &self,
+        event: SseEvent,
+    ) -> impl Future<Output = Result<Document, ModelError>> + Send {
+        self.read(event.data, Document::read_chunk)
     }
 
-    /// Reads the data of an event. A credential that is spread over events is not found.
-    async fn read(&self, event: SseEvent, read: ReadDocument) -> Result<Document, ModelError> {
-        let data = String::from_utf8(event.data);
+    /// Reads the data of an event: here if it is short, else on a blocking thread. A credential that is spread over events
+    /// is not found.
+    async fn read(&self, data: Vec<u8>, read: ReadDocument) -> Result<Document, ModelError> {
+        let data = String::from_utf8(data);
         let data = data.map_err(|_| self.client.bad_answer("an event that is not UTF-8"))?;
         let redaction = self.client.redaction();
         let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
         // An account of its own, because a thread continues after the request is dropped.
         let own = self.held.beside();
-        let length = data.len();
-        let tenant = self.held.tenant();
-        let document =
-            threads::read(&tenant, length, move || read(redaction.redact(data), &caps, &own)).await;
+        let document = if data.len() <= INLINE_BYTES {
+            read(redaction.redact(data), &caps, &own)
+        } else {
+            let tenant = self.held.tenant();
+            let reading = threads::run(&tenant, move || read(redaction.redact(data), &caps, &own));
+            // Boxed: most events are short, and a stream would have room for the wait of a long one.
+            Box::pin(reading).await
+        };
         document.map_err(|error| self.client.unread(error))
     }
 
@@ -178,7 +189,8 @@ impl<'a> ServiceEvents<'a> {
 
     /// Waits for more bytes. Returns false at the end of the body.
     async fn receive(&mut self) -> Result<bool, ModelError> {
-        let received = self.idle.wait(self.response.chunk()).await;
+        // Pinned here: each future that takes another one as an argument has room for it twice.
+        let received = self.idle.wait(pin!(self.response.chunk())).await;
         let received = received.ok_or_else(|| self.client.is_silent("timeouts.idle"))?;
         let received = received.map_err(|error| self.client.trouble(error, self.response.uri()))?;
         let Some(bytes) = received else {

@@ -1,9 +1,11 @@
 //! Headers of every request to a service, and the credentials in its settings, which are redacted.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use url::Url;
 
+use super::base_url::base_url;
 use crate::{BadProvider, CloudCredential, Service};
 use airlock_core::secret::Secret;
 
@@ -31,11 +33,14 @@ const COMMON_HEADERS: [(HeaderName, &str); 3] = [
     (header::CONTENT_TYPE, "application/json"),
 ];
 
-/// Returns the headers of every request: the common ones, and those that are configured.
-pub(super) fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
+/// Returns the headers of every request: `Host` and the common ones, and those that are configured.
+pub(crate) fn service_headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
+    // All addresses of a service are below its base URL.
+    let host = host(&base_url(provider, &service.base_url)?);
+    let host = host.into_iter().map(|host| (header::HOST, host));
     let common = COMMON_HEADERS.into_iter();
-    let mut headers: HeaderMap =
-        common.map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
+    let common = common.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    let mut headers: HeaderMap = host.chain(common).collect();
     for (name, value) in &service.headers {
         let (name, value) = to_header(name, value).ok_or_else(|| BadProvider::Header {
             provider: provider.to_owned(),
@@ -46,6 +51,15 @@ pub(super) fn headers(provider: &str, service: &Service) -> Result<HeaderMap, Ba
     Ok(headers)
 }
 
+/// Returns the value of `Host`: without the port of the scheme, which a `Url` leaves out.
+fn host(base: &Url) -> Option<HeaderValue> {
+    let host = base.host_str()?;
+    match base.port() {
+        Some(port) => HeaderValue::try_from(format!("{host}:{port}")).ok(),
+        None => HeaderValue::from_str(host).ok(),
+    }
+}
+
 fn to_header(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
     let name = name.parse().ok()?;
     let mut value = HeaderValue::from_str(value.expose()).ok()?;
@@ -53,7 +67,8 @@ fn to_header(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
     Some((name, value))
 }
 
-/// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
+/// Returns the texts that are redacted: keys, and the words of headers that may be credentials. The longest are first: of one
+/// that begins with another, the rest would stay.
 pub(super) fn secrets(service: &Service) -> Arc<[Secret]> {
     let of_clouds = service.keys.iter().filter_map(|key| key.cloud.as_ref());
     let of_clouds = of_clouds.flat_map(CloudCredential::sent);
@@ -64,13 +79,34 @@ pub(super) fn secrets(service: &Service) -> Arc<[Secret]> {
         headers.filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_lowercase().as_str()));
     let words = headers.flat_map(|(_, value)| value.expose().split_whitespace());
     let words = words.filter(|word| word.len() >= SECRET_BYTES);
-    keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
+    let mut secrets: Vec<_> = keys.filter(|key| key.len() >= KEY_BYTES).chain(words).collect();
+    secrets.sort_unstable_by_key(|secret| Reverse(secret.len()));
+    secrets.into_iter().map(Secret::new).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Api, Key, observer::without_secrets};
+
+    #[test]
+    fn every_request_begins_with_its_host_unless_the_operator_configured_another_one() {
+        for (url, expected) in [
+            ("https://api.example/v1", "api.example"),
+            ("https://api.example:443/v1", "api.example"),
+            ("http://[::1]:8080", "[::1]:8080"),
+        ] {
+            let mut service = Service::new(Api::OpenAi, url);
+            let headers = service_headers("p", &service).expect("a good URL");
+            let first = headers.iter().next().map(|(name, value)| (name.as_str(), value));
+            assert_eq!(first, Some(("host", &HeaderValue::from_static(expected))));
+            service.headers.insert("Host".to_owned(), Secret::new("other.example"));
+            let headers = service_headers("p", &service).expect("a good URL");
+            assert_eq!(headers["host"], "other.example");
+        }
+        let bad = Service::new(Api::OpenAi, "localhost");
+        assert!(matches!(service_headers("p", &bad), Err(BadProvider::BaseUrl { .. })));
+    }
 
     #[test]
     fn keys_are_redacted_unless_they_are_too_short_to_be_secret() {
@@ -90,5 +126,15 @@ mod tests {
             without_secrets(&secrets, text),
             "*** *** index *** ollama beta-1 *** https://a.example/"
         );
+    }
+
+    #[test]
+    fn nothing_stays_of_a_key_that_begins_with_another_one() {
+        let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
+        service.keys =
+            ["sk-12345", "sk-12345-and-more"].map(|text| Key::new("k", Secret::new(text))).to_vec();
+        service.headers.insert("x-a".to_owned(), Secret::new("sk-12345-and-more-in-a-header"));
+        let text = "sk-12345-and-more sk-12345-and-more-in-a-header sk-12345".to_owned();
+        assert_eq!(without_secrets(&secrets(&service), text), "*** *** ***");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -10,9 +10,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri, header};
-use tokio::time::{Sleep, sleep};
 
 use crate::observer::ExchangeObserver;
+use airlock_bounds::timer::StreamTimer;
 use airlock_egress::https::{HttpsBody, HttpsError};
 
 /// A response whose head has arrived. Dropping it closes the connection, unless all of it has. Boxed, because it is
@@ -25,7 +25,7 @@ struct ArrivingResponse {
     body: BodySource,
     uri: Uri,
     /// End of the time for the whole response.
-    deadline: Pin<Box<Sleep>>,
+    deadline: StreamTimer,
     /// Receives the body too; `None` if nothing does.
     observer: Option<Arc<dyn ExchangeObserver>>,
 }
@@ -33,7 +33,7 @@ struct ArrivingResponse {
 enum BodySource {
     Received(HttpsBody),
     #[cfg(test)]
-    Made(Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send + Sync>>),
+    Made(std::pin::Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send + Sync>>),
 }
 
 impl ServiceResponse {
@@ -44,7 +44,7 @@ impl ServiceResponse {
         uri: &Uri,
         limit: Duration,
     ) -> Result<Self, HttpsError> {
-        let mut deadline = Box::pin(sleep(limit));
+        let mut deadline = StreamTimer::new(limit);
         let (head, body) = within(&mut deadline, sending).await?.into_parts();
         let http::response::Parts { status, headers, .. } = head;
         let body = BodySource::Received(body);
@@ -89,7 +89,7 @@ impl ServiceResponse {
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpsError> {
         let ArrivingResponse { body, deadline, observer, .. } = &mut *self.0;
         let part = match body {
-            BodySource::Received(body) => within(deadline, body.data()).await?,
+            BodySource::Received(body) => within(deadline, pin!(body.data())).await?,
             #[cfg(test)]
             BodySource::Made(pieces) => futures_util::StreamExt::next(pieces).await,
         };
@@ -102,13 +102,13 @@ impl ServiceResponse {
 
 /// Waits for `work` until the deadline.
 async fn within<T>(
-    deadline: &mut Pin<Box<Sleep>>,
+    deadline: &mut StreamTimer,
     work: impl Future<Output = Result<T, HttpsError>>,
 ) -> Result<T, HttpsError> {
     let mut work = pin!(work);
     poll_fn(|context| match work.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(done),
-        Poll::Pending => deadline.as_mut().poll(context).map(|()| Err(HttpsError::Timeout)),
+        Poll::Pending => deadline.poll(context).map(|()| Err(HttpsError::Timeout)),
     })
     .await
 }
@@ -124,7 +124,7 @@ impl ServiceResponse {
             headers: HeaderMap::new(),
             body: BodySource::Made(Box::pin(pieces)),
             uri: Uri::default(),
-            deadline: Box::pin(sleep(Duration::from_hours(24))),
+            deadline: StreamTimer::new(Duration::from_hours(24)),
             observer: None,
         }))
     }

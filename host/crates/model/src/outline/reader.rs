@@ -152,12 +152,12 @@ impl OutlineReader {
     }
 
     /// Reads a value that is no place: the text of a scalar, or nothing for an array or object.
-    fn value(&mut self, text: &[u8]) {
+    fn value(&mut self, text: &[u8], has_escapes: bool) {
         match self.place {
             OutlinePlace::Text | OutlinePlace::Choices => self.needs_tree = true,
             OutlinePlace::Calls => self.choice.has_calls = true,
             OutlinePlace::Completion | OutlinePlace::Choice | OutlinePlace::Message => {
-                self.member_of_reply(text);
+                self.member_of_reply(text, has_escapes);
             }
             OutlinePlace::Usage | OutlinePlace::InputDetails | OutlinePlace::OutputDetails => {
                 self.member_of_usage(text);
@@ -165,7 +165,7 @@ impl OutlineReader {
         }
     }
 
-    fn member_of_reply(&mut self, text: &[u8]) {
+    fn member_of_reply(&mut self, text: &[u8], has_escapes: bool) {
         let is_null = text == b"null";
         match self.member {
             OutlineMember::Choices
@@ -175,7 +175,8 @@ impl OutlineReader {
             | OutlineMember::ToolCalls => self.needs_tree |= !is_null,
             OutlineMember::Own => self.needs_tree = true,
             OutlineMember::Object => {
-                self.needs_tree |= content(text).is_none_or(|text| *resolved(text) == *b"error");
+                let kind = content(text).map(|kind| resolved(kind, has_escapes));
+                self.needs_tree |= kind.is_none_or(|kind| *kind == *b"error");
             }
             OutlineMember::Usage if is_null => self.usage = UsageMember::Null,
             OutlineMember::Usage => self.usage = UsageMember::Present(None),
@@ -188,7 +189,9 @@ impl OutlineReader {
                 self.needs_tree |= reason.is_none() && !is_null;
                 self.choice.has_ended = reason.is_some_and(|reason| !reason.is_empty());
             }
-            OutlineMember::ServiceTier => self.tier = content(text).and_then(tier),
+            OutlineMember::ServiceTier => {
+                self.tier = content(text).and_then(|text| tier(&resolved(text, has_escapes)));
+            }
             _ => {}
         }
     }
@@ -210,11 +213,11 @@ impl OutlineReader {
 }
 
 impl TokenSink for OutlineReader {
-    fn key(&mut self, key: &[u8]) {
+    fn key(&mut self, key: &[u8], has_escapes: bool) {
         if self.unread > 0 {
             return;
         }
-        self.member = self.place.member(&resolved(key));
+        self.member = self.place.member(&resolved(key, has_escapes));
         if self.member <= OutlineMember::ToolCalls {
             let bit = self.member.bit();
             self.needs_tree |= self.found & bit != 0;
@@ -222,23 +225,23 @@ impl TokenSink for OutlineReader {
         }
     }
 
-    fn scalar(&mut self, text: &[u8]) {
+    fn scalar(&mut self, text: &[u8], has_escapes: bool, _at: usize) {
         if self.unread == 0 {
-            self.value(text);
+            self.value(text, has_escapes);
         }
     }
 
-    fn open(&mut self, is_object: bool) {
+    fn open(&mut self, is_object: bool, _at: usize) {
         if self.unread == 0 {
             if let Some(place) = self.place.below(self.member, is_object) {
                 return self.enter(place);
             }
-            self.value(b"");
+            self.value(b"", false);
         }
         self.unread += 1;
     }
 
-    fn close(&mut self) {
+    fn close(&mut self, _end: usize) {
         if self.unread > 0 {
             self.unread -= 1;
             return;
@@ -328,8 +331,8 @@ fn content(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the part of a string between its quotes with its escapes resolved.
-fn resolved(content: &[u8]) -> Cow<'_, [u8]> {
-    if !content.contains(&b'\\') {
+fn resolved(content: &[u8], has_escapes: bool) -> Cow<'_, [u8]> {
+    if !has_escapes {
         return Cow::Borrowed(content);
     }
     let quoted = [b"\"".as_slice(), content, b"\""].concat();
@@ -337,9 +340,9 @@ fn resolved(content: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text.into_bytes())
 }
 
-/// Returns the tier of service that a string names, from the part between its quotes.
-fn tier(content: &[u8]) -> Option<ServiceTier> {
-    ServiceTier::parse(std::str::from_utf8(&resolved(content)).ok()?)
+/// Returns the tier of service with this name.
+fn tier(name: &[u8]) -> Option<ServiceTier> {
+    ServiceTier::parse(std::str::from_utf8(name).ok()?)
 }
 
 /// Returns a number of tokens, or an index; `None` if the text is of another value. A number that is negative,

@@ -10,7 +10,7 @@ use airlock_core::{
 use airlock_gateway::{Gateway, command_line};
 use airlock_sandbox::UseRecorder;
 use airlock_terminal::{
-    output::{self, Failure},
+    output::{self, CommandFailure},
     session, spinner,
     tool_call::show,
 };
@@ -39,7 +39,7 @@ pub(super) async fn run(
                 output::line(&format!("{}:", output::one_line(&call[0], 100)))?;
             }
             if let Some(reason) = unknown(build, &call[0]) {
-                output::complain(&Failure::new("not_found", reason));
+                output::complain(&CommandFailure::new("not_found", reason));
                 continue;
             }
             let view = gateway.caller(Origin::Caller).view().clone();

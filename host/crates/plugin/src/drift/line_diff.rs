@@ -1,53 +1,30 @@
 //! Differences of two texts, line by line. Both texts are the author's, who may have made them to be compared: the
 //! time and the length of a diff grow with the texts and no faster.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use similar::{ChangeTag, TextDiff};
-
-/// Maximum time for the shortest diffs of one comparison; after it, the diffs may be longer than necessary.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Equal lines that are shown before and after a difference.
-const CONTEXT: usize = 2;
-/// Maximum lines of each text that are compared, from the first difference on. The others are counted.
-const MAX_COMPARED: usize = 4_000;
-/// Maximum lines of one diff. A person reads them; of further ones, the number is shown.
-const MAX_LINES: usize = 400;
-
-/// Returns the deadline for the shortest diffs of a comparison that begins now.
-pub(super) fn deadline() -> Instant {
-    Instant::now() + PATIENCE
-}
+use airlock_lock::{CONTEXT_LINES, MAX_COMPARED_LINES, MAX_DIFF_LINES, diff_lines};
 
 /// Returns the lines that differ with those around them, marked with `-`, `+` or a space. The last line has the number
 /// of further ones, if there are any.
 pub(super) fn line_diff(was: &str, is: &str, deadline: Instant) -> Vec<String> {
     let was: Vec<&str> = was.split_inclusive('\n').collect();
     let is: Vec<&str> = is.split_inclusive('\n').collect();
-    let begin = shared(was.iter(), is.iter()).saturating_sub(CONTEXT);
+    let begin = shared(was.iter(), is.iter()).saturating_sub(CONTEXT_LINES);
     let was = &was[begin..];
     let is = &is[begin..];
-    let end = shared(was.iter().rev(), is.iter().rev()).saturating_sub(CONTEXT);
+    let end = shared(was.iter().rev(), is.iter().rev()).saturating_sub(CONTEXT_LINES);
     let was = &was[..was.len() - end];
     let is = &is[..is.len() - end];
-    let old = &was[..was.len().min(MAX_COMPARED)];
-    let new = &is[..is.len().min(MAX_COMPARED)];
-    let diff = TextDiff::configure().deadline(deadline).diff_slices(old, new);
-    let near = diff.grouped_ops(CONTEXT);
-    let changes = near.iter().flatten().flat_map(|op| diff.iter_changes(op));
-    let mut lines: Vec<String> = changes
-        .map(|change| {
-            let mark = match change.tag() {
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-                ChangeTag::Equal => ' ',
-            };
-            format!("{mark}{}", change.value().trim_end_matches('\n'))
-        })
-        .collect();
+    let old = &was[..was.len().min(MAX_COMPARED_LINES)];
+    let new = &is[..is.len().min(MAX_COMPARED_LINES)];
+    let mut lines = Vec::new();
+    diff_lines(old, new, deadline, |mark, line| {
+        lines.push(format!("{mark}{}", line.trim_end_matches('\n')));
+    });
     let uncompared = was.len() - old.len() + is.len() - new.len();
-    let hidden = lines.len().saturating_sub(MAX_LINES) + uncompared;
-    lines.truncate(MAX_LINES);
+    let hidden = lines.len().saturating_sub(MAX_DIFF_LINES) + uncompared;
+    lines.truncate(MAX_DIFF_LINES);
     if hidden > 0 {
         lines.push(format!("… {hidden} more lines"));
     }
@@ -62,9 +39,10 @@ fn shared<T: PartialEq>(was: impl Iterator<Item = T>, is: impl Iterator<Item = T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use airlock_lock::diff_deadline;
 
     fn diff(was: &str, is: &str) -> Vec<String> {
-        line_diff(was, is, deadline())
+        line_diff(was, is, diff_deadline())
     }
 
     #[test]
@@ -82,7 +60,7 @@ mod tests {
         let was = numbered(0..100_000);
         let is = numbered(100_000..200_000);
         let lines = diff(&was, &is);
-        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!(lines.len(), MAX_DIFF_LINES + 1);
         assert_eq!(lines.last().map(String::as_str), Some("… 199600 more lines"));
         // The deadline is over: the texts are shown one after the other.
         let lines = line_diff("a\nb\nc", "x\nb\ny", Instant::now());

@@ -7,12 +7,9 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    Change,
-    line_diff::{deadline, line_diff},
-};
+use super::{Change, line_diff::line_diff};
 use crate::{Metadata, metadata::canonical_tool};
-use airlock_lock::Pin;
+use airlock_lock::{Pin, diff_deadline};
 use airlock_strings::{visible, visible_line};
 
 /// Returns the tools that were added, removed and changed.
@@ -26,7 +23,7 @@ pub(super) fn changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
     // Of a name that is there twice, the first one counts.
     let pinned: BTreeMap<_, _> =
         pin.tools.iter().rev().map(|pinned| (pinned.name.as_str(), pinned)).collect();
-    let deadline = deadline();
+    let deadline = diff_deadline();
     for tool in &metadata.tools {
         match pinned.get(tool.name.as_str()) {
             None => changes.push(Change::ToolAdded {

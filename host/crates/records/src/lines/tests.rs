@@ -3,12 +3,12 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::*;
-use crate::{event::MAX_TEXT_BYTES, queue::QueuedEvent, rows};
+use crate::{event::MAX_TEXT_BYTES, queue::QueuedEvent, rows, testing};
 use airlock_core::{
     act::{Act, ActKind},
     model_control::TokenUsage,
     tenant::User,
-    tool::{GuardAct, GuardDecision, GuardHook, HostCode, SourceSet},
+    tool::{GuardAct, GuardDecision, GuardHook, HostCode},
 };
 use airlock_store::call_log::{CallStatus, LogBatch};
 
@@ -43,18 +43,11 @@ fn model_end(usage: Option<TokenUsage>) -> ModelEnd {
 
 fn refused_call(name: &str, code: CallCode, membership: Membership) -> RecordEvent {
     RecordEvent::Refused(Box::new(RefusedCall {
-        id: Uuid::nil(),
-        at: SystemTime::UNIX_EPOCH,
-        tenant: Tenant::of_key([1; 32], "team"),
         membership: Arc::new(membership),
         origin: "script",
-        parent: None,
         name: ShortText::new(name),
-        client: None,
         code,
-        guards: Vec::new(),
-        sources: SourceSet::default(),
-        error: None,
+        ..testing::refused_call(Tenant::of_key([1; 32], "team"))
     }))
 }
 

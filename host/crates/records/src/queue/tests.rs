@@ -1,13 +1,10 @@
 use std::thread;
 
-use uuid::Uuid;
-
 use super::*;
-use crate::event::{CallCode, RefusedCall, ShortText, TimedAct};
+use crate::{event::TimedAct, testing::refused};
 use airlock_core::{
     act::{Act, ActKind, Actor},
     tenant::Tenant,
-    tool::{HostCode, SourceSet},
 };
 
 const SMALL: QueueLimits = QueueLimits {
@@ -29,23 +26,6 @@ fn lost(count: u64) -> Arc<RecordEvent> {
 fn act() -> Arc<RecordEvent> {
     let act = Act::new(ActKind::GatewayStarted, Actor::Gateway, "b");
     Arc::new(RecordEvent::Act(Box::new(TimedAct { at: SystemTime::UNIX_EPOCH, act })))
-}
-
-fn refused() -> Arc<RecordEvent> {
-    Arc::new(RecordEvent::Refused(Box::new(RefusedCall {
-        id: Uuid::nil(),
-        at: SystemTime::UNIX_EPOCH,
-        tenant: Tenant::ANONYMOUS,
-        membership: Arc::default(),
-        origin: "mcp_client",
-        parent: None,
-        name: ShortText::new("none"),
-        client: None,
-        code: CallCode::Host(HostCode::NotFound),
-        guards: Vec::new(),
-        sources: SourceSet::default(),
-        error: None,
-    })))
 }
 
 fn soon() -> Instant {
@@ -109,7 +89,7 @@ fn events_beyond_the_bound_are_counted_and_acts_have_room_of_their_own() {
 
 #[test]
 fn refusals_leave_room_to_calls_that_are_made() {
-    let refused = refused();
+    let refused = Arc::new(refused(Tenant::ANONYMOUS));
     let queue = queue();
     while queue.push(refused.clone()).is_ok() {}
     queue.push_awaited(lost(0)).expect("a call has room");
@@ -120,7 +100,7 @@ fn refusals_of_one_caller_beyond_the_bound_are_one_event() {
     let limits = QueueLimits { of_caller: 2, ..SMALL };
     let queue = EventQueue::new(limits, LogMetrics::default());
     for _ in 0..5 {
-        queue.push(refused()).expect("it is recorded or counted");
+        queue.push(Arc::new(refused(Tenant::ANONYMOUS))).expect("it is recorded or counted");
     }
     assert_eq!((queue.metrics.waiting.get(), queue.metrics.counted.get()), (2, 3));
     assert_eq!(queue.take(soon()).expect("open").len(), 2, "the minute is not over");

@@ -24,7 +24,7 @@ use self::{
     ending::ResponseEnd,
     events::ResponseEvents,
     item::{ItemStatus, Items},
-    message::{Message, PartKind},
+    message::{MessageItem, PartKind},
     reasoning::Reasoning,
 };
 use super::{builtin::Groups, echo::Echo, reasoning as state};
@@ -47,7 +47,7 @@ pub(crate) struct Writer {
     echo: Echo,
     sequence: u64,
     items: Items,
-    message: Option<Message>,
+    message: Option<MessageItem>,
     reasoning: Option<Reasoning>,
     /// Open calls of the client's tools, by their index in the deltas.
     calls: BTreeMap<u64, ClientCall>,
@@ -364,11 +364,11 @@ impl Writer {
     fn open_message<'a>(
         &'a mut self,
         out: &'a mut Vec<Object>,
-    ) -> (&'a mut Message, ResponseEvents<'a>) {
+    ) -> (&'a mut MessageItem, ResponseEvents<'a>) {
         self.close_reasoning(ItemStatus::Completed, out);
         let mut events = ResponseEvents::new(out, &mut self.sequence);
         let message =
-            self.message.get_or_insert_with(|| Message::open(&mut self.items, &mut events));
+            self.message.get_or_insert_with(|| MessageItem::open(&mut self.items, &mut events));
         (message, events)
     }
 

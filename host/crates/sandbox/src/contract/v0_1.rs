@@ -8,6 +8,8 @@ mod bindings;
 mod convert;
 mod executor;
 #[cfg(feature = "plugins")]
+mod exported;
+#[cfg(feature = "plugins")]
 mod guard;
 mod link;
 #[cfg(feature = "plugins")]

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::tools::{Answer, TOOL_FUEL, receive};
+use super::tools::{TOOL_FUEL, ToolReply, receive};
 use crate::{
     Bindings, ScriptCall, ScriptCalls, SourceCall, ToolFlow, WrongCall,
     run::{
@@ -97,7 +97,7 @@ fn charged(store: &mut Store<'_, ScriptSide>, names: Vec<String>) -> wasmtime::R
 pub(crate) async fn call(
     mut store: Store<'_, ScriptSide>,
     request: ScriptCall,
-) -> wasmtime::Result<Answer> {
+) -> wasmtime::Result<ToolReply> {
     let mut answers = make(&mut store, vec![request], false).await?;
     answers.pop().ok_or_else(|| wasmtime::Error::msg("a call without a result"))
 }
@@ -106,7 +106,7 @@ pub(crate) async fn call(
 pub(crate) async fn call_batch(
     mut store: Store<'_, ScriptSide>,
     requests: Vec<ScriptCall>,
-) -> wasmtime::Result<Vec<Answer>> {
+) -> wasmtime::Result<Vec<ToolReply>> {
     make(&mut store, requests, true).await
 }
 
@@ -114,7 +114,7 @@ async fn make(
     store: &mut Store<'_, ScriptSide>,
     requests: Vec<ScriptCall>,
     is_block: bool,
-) -> wasmtime::Result<Vec<Answer>> {
+) -> wasmtime::Result<Vec<ToolReply>> {
     for request in &requests {
         let bytes = request.tool.len() + request.arguments.len();
         charge_call(store, BASE_FUEL + TOOL_FUEL, bytes)?;

@@ -13,15 +13,15 @@ use crate::run::{
 pub(crate) const TOOL_FUEL: u64 = 9_000;
 
 /// Result of a call.
-pub(crate) type Answer = Result<ToolOutput, CallError>;
+pub(crate) type ToolReply = Result<ToolOutput, CallError>;
 
 /// Charges fuel for the result of the tool that the guest calls `name`. Stops the guest if the guest
 /// may not receive it.
 pub(crate) fn receive<G: GuestSide>(
     store: &mut Store<'_, G>,
     name: &str,
-    answer: Answer,
-) -> wasmtime::Result<Answer> {
+    answer: ToolReply,
+) -> wasmtime::Result<ToolReply> {
     let size = match &answer {
         Ok(output) => output.size(),
         Err(error) => error.tool_error().map_or(0, ToolError::size),
@@ -35,7 +35,7 @@ pub(crate) fn receive<G: GuestSide>(
 impl<G: GuestSide> State<G> {
     /// Takes the result of a finished call, `size` bytes. A missing approval further down the chain
     /// ends this guest too.
-    fn take_result(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
+    fn take_result(&mut self, answer: ToolReply, size: usize) -> wasmtime::Result<ToolReply> {
         let Some(left) = self.result_bytes_left.checked_sub(size) else {
             let limit = self.call.limits.copied_bytes as u64 * 8;
             return Err(self.stop(CallError::budget("bytes of tool results", limit)));

@@ -1,8 +1,9 @@
 //! Log lines of plugins. They go to the operator's log.
 
+use airlock_core::log_rate::LineVerdict;
 use tracing::{debug, enabled, error, info, trace, warn};
 
-use super::{Effect, log_rate::LineVerdict, side::PluginSide};
+use super::{Effect, side::PluginSide};
 use crate::{imports::log::Level, run::state::State};
 
 impl Level {

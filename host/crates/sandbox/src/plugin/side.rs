@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use airlock_core::{
     door::Origin,
+    log_rate::LogRate,
     tenant::{Pool, Reservation, Tenant},
     tool::{CallError, Cause, ClientName, Content, ToolName},
 };
@@ -16,7 +17,6 @@ use super::{
     effects::{DeclaredEffect, Effect},
     grants::Grants,
     imports::wasi_http::WasiHttp,
-    log_rate::LogRate,
     uses::{CallRecorder, Use},
     wasi::{NoScratch, Wasi},
 };

@@ -7,14 +7,13 @@
 
 use std::{
     any::Any,
+    cell::RefCell,
     panic::AssertUnwindSafe,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::abortable, stream::FuturesUnordered};
-use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
@@ -23,20 +22,7 @@ type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 tokio::task_local! {
     /// Calls of the guest that is polled, which nothing polls yet.
-    static WAITING: JobQueue;
-}
-
-#[derive(Clone, Default)]
-struct JobQueue(Arc<Mutex<Vec<Job>>>);
-
-impl JobQueue {
-    fn push(&self, job: Job) {
-        self.0.lock().push(job);
-    }
-
-    fn take(&self) -> Vec<Job> {
-        std::mem::take(&mut *self.0.lock())
-    }
+    static WAITING: RefCell<Vec<Job>>;
 }
 
 /// Error: a call panicked, or its task was stopped.
@@ -61,15 +47,18 @@ impl Lost {
 pub async fn run_beside<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Lost> {
-    let Ok(waiting) = WAITING.try_with(Clone::clone) else { return run_apart(call).await };
+    if WAITING.try_with(|_| ()).is_err() {
+        return run_apart(call).await;
+    }
     let (call, abort) = abortable(AssertUnwindSafe(call).catch_unwind());
     let (sender, ended) = oneshot::channel();
-    waiting.push(Box::pin(async move {
+    let job: Job = Box::pin(async move {
         if let Ok(ended) = call.await {
             // A receiver that is gone has stopped the call.
             let _ = sender.send(ended);
         }
-    }));
+    });
+    WAITING.with(|waiting| waiting.borrow_mut().push(job));
     let _stop = Stop(abort);
     ended.await.map_err(|_| Lost::Stopped)?.map_err(Lost::panicked)
 }
@@ -97,14 +86,14 @@ pin_project! {
     pub(super) struct Beside<F> {
         #[pin]
         guest: F,
-        waiting: JobQueue,
-        running: FuturesUnordered<Job>,
+        // `None` until the guest makes its first call: most guests make none.
+        running: Option<FuturesUnordered<Job>>,
     }
 }
 
 impl<F> Beside<F> {
     pub(super) fn new(guest: F) -> Self {
-        Self { guest, waiting: JobQueue::default(), running: FuturesUnordered::new() }
+        Self { guest, running: None }
     }
 }
 
@@ -115,13 +104,19 @@ impl<F: Future> Future for Beside<F> {
         let mut this = self.project();
         loop {
             let guest = this.guest.as_mut();
-            let polled = WAITING.sync_scope(this.waiting.clone(), || guest.poll(context));
+            let (polled, waiting) = WAITING.sync_scope(RefCell::default(), || {
+                let polled = guest.poll(context);
+                (polled, WAITING.with(RefCell::take))
+            });
             if polled.is_ready() {
                 return polled;
             }
-            this.running.extend(this.waiting.take());
+            if !waiting.is_empty() {
+                this.running.get_or_insert_default().extend(waiting);
+            }
+            let Some(running) = this.running else { return Poll::Pending };
             // The guest is polled again if one of its calls has ended.
-            match this.running.poll_next_unpin(context) {
+            match running.poll_next_unpin(context) {
                 Poll::Ready(Some(())) => {}
                 Poll::Ready(None) | Poll::Pending => return Poll::Pending,
             }
@@ -133,6 +128,7 @@ impl<F: Future> Future for Beside<F> {
 mod tests {
     use std::{
         future::{pending, poll_fn},
+        sync::Arc,
         thread,
     };
 

@@ -55,7 +55,8 @@ impl GuestRunner {
         };
         let slot = self.share.wait_for_slot(tenant, depth, deadline).await;
         let slot = slot.map_err(|_| CallError::busy().not_begun())?;
-        let ended = run_counted(&self.engine, &self.memory, &self.totals, call()?, body).await;
+        let store = new_store(&self.engine, &self.memory, call()?)?;
+        let ended = run_counted(&self.totals, store, body).await;
         // The store is gone.
         drop(slot);
         ended
@@ -70,23 +71,29 @@ pub(crate) async fn run<G: GuestSide, T>(
     call: Call<G>,
     body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    run_counted(engine, memory, &GuestTotals::default(), call, body).await
+    run_counted(&GuestTotals::default(), new_store(engine, memory, call)?, body).await
+}
+
+/// Makes the store of a call that begins now. Fails if the chain of the call has no fuel left.
+fn new_store<G: GuestSide>(
+    engine: &Engine,
+    memory: &Pool,
+    mut call: Call<G>,
+) -> Result<Store<State<G>>, CallError> {
+    if let Some(chain) = &call.chain {
+        call.limits.fuel = chain.meter().share_fuel(call.limits.fuel, call.limits.host_calls)?;
+    }
+    Ok(Store::new(engine, State::new(call, memory)))
 }
 
 /// Runs `body` in a fresh store, and counts the call once it has ended. The future may be dropped at any point,
 /// which ends the guest.
 async fn run_counted<G: GuestSide, T>(
-    engine: &Engine,
-    memory: &Pool,
     totals: &GuestTotals,
-    mut call: Call<G>,
+    mut store: Store<State<G>>,
     body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    if let Some(chain) = &call.chain {
-        call.limits.fuel = chain.meter().share_fuel(call.limits.fuel, call.limits.host_calls)?;
-    }
-    let limits = call.limits;
-    let mut store = Store::new(engine, State::new(call, memory));
+    let limits = store.data().call.limits;
     let deadline = store.data().deadline;
     let left = deadline.saturating_duration_since(Instant::now());
     // The configured deadline if the call had all of it. Otherwise the time that its chain had
@@ -122,8 +129,8 @@ pub(crate) async fn run_alone<G: GuestSide, T>(
     call: Call<G>,
     body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let limits = call.limits;
-    let mut store = Store::new(engine, State::new(call, memory));
+    let mut store = new_store(engine, memory, call)?;
+    let limits = store.data().call.limits;
     let deadline = store.data().deadline;
     let ended = match prepare(&mut store, &limits) {
         Ok(()) => {
@@ -145,24 +152,23 @@ pub(crate) async fn run_alone<G: GuestSide, T>(
     finish(&GuestTotals::default(), limits, store, ended)
 }
 
-/// Takes apart the store of a call that has ended, and counts the call.
+/// Drops the store of a call that has ended, and counts the call.
 fn finish<G: GuestSide, T>(
     totals: &GuestTotals,
     limits: Limits,
-    store: Store<State<G>>,
+    mut store: Store<State<G>>,
     ended: Ended<T>,
 ) -> Result<T, CallError> {
     let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
-    // A store is never used after its call, so its state can be taken apart.
-    let mut state = store.into_data();
+    let state = store.data_mut();
     state.collect_late_fuel();
-    G::end(&mut state);
+    G::end(state);
     let spent = burnt.saturating_add(state.meter.debt());
     let memory_bytes = state.limiter.memory_bytes() as u64;
     if let Some(chain) = &state.call.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));
         chain.meter().record_memory(memory_bytes);
-        if G::may_have_acted(&state) {
+        if G::may_have_acted(state) {
             chain.reporter().act();
         }
     }
@@ -173,6 +179,7 @@ fn finish<G: GuestSide, T>(
     } else {
         outcome::classify(ended, state)
     };
+    drop(store);
     totals.add(G::IS_SCRIPT, &result, spent, memory_bytes);
     result
 }

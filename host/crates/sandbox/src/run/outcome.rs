@@ -37,7 +37,7 @@ pub(crate) enum Ended<T> {
 /// Turns the end of a call into its result.
 pub(crate) fn classify<G: GuestSide, T>(
     ended: Ended<T>,
-    mut state: State<G>,
+    state: &mut State<G>,
 ) -> Result<T, CallError> {
     let error = match ended {
         Ended::Returned(Ok(value)) => return Ok(value),

@@ -54,8 +54,8 @@ pub(super) type GivenArguments<'a> = BTreeMap<&'a str, Option<&'a str>>;
 /// Parameters that a schema declares.
 pub(super) struct Declared<'s> {
     /// Schemas by name.
-    properties: BTreeMap<String, &'s str>,
-    required: Vec<String>,
+    properties: BTreeMap<Cow<'s, str>, &'s str>,
+    required: Vec<Cow<'s, str>>,
     /// True if other names are excluded.
     is_closed: bool,
     /// True if other names may mean something.
@@ -74,10 +74,9 @@ impl<'s> Declared<'s> {
         }
         let properties = member(&members, "properties");
         let properties = properties.and_then(raw::members).into_iter().flatten();
-        let properties: BTreeMap<_, _> =
-            properties.map(|(name, schema)| (name.into_owned(), schema)).collect();
+        let properties: BTreeMap<_, _> = properties.collect();
         let required = member(&members, "required").and_then(raw::elements).into_iter().flatten();
-        let required = required.filter_map(raw::string).map(Cow::into_owned).collect();
+        let required = required.filter_map(raw::string).collect();
         let has_patterns = member(&members, "patternProperties").is_some();
         let is_composed = COMPOSED.iter().any(|keyword| member(&members, keyword).is_some());
         let additional = member(&members, "additionalProperties");
@@ -153,7 +152,7 @@ impl<'s> Declared<'s> {
         }
         let meant = left.get().checked_sub(1).and_then(|less| {
             left.set(less);
-            let free = self.properties.keys().map(String::as_str);
+            let free = self.properties.keys().map(|known| &**known);
             nearest(name, free.filter(|known| !given.contains_key(*known)))
         });
         let name = shown(name);
@@ -167,7 +166,7 @@ impl<'s> Declared<'s> {
     }
 
     fn missing(&self, given: &GivenArguments<'_>) -> Option<String> {
-        let missing = self.required.iter().find(|name| !given.contains_key(name.as_str()))?;
+        let missing = self.required.iter().find(|name| !given.contains_key(&***name))?;
         Some(format!("the parameter `{}` is missing.", shown(missing)))
     }
 

@@ -4,6 +4,7 @@
 //! before any runs, so if one of them needs an approval, none has had an effect.
 
 mod answers;
+mod ends;
 mod written;
 
 use std::{
@@ -16,6 +17,7 @@ use tracing::{error, warn};
 
 use self::{
     answers::{BlockAnswers, memory},
+    ends::{BlockEnds, BlockStops, ScriptCallEnd},
     written::WrittenCall,
 };
 use super::{
@@ -70,15 +72,6 @@ enum DecidedCall {
     },
 }
 
-/// End of a call that ran.
-enum CallEnd {
-    Answered(ScriptAnswer),
-    /// The plugin that ran needs an approval for a call that it makes, and has done nothing before.
-    NeedsApproval(Called),
-    /// The same, and it has made other calls or has changed something before.
-    Interrupted,
-}
-
 impl RunCalls {
     /// Creates the calls of the script that runs in `chain`.
     pub(crate) fn new(chain: Chain, journal: Arc<Journal>) -> Arc<Self> {
@@ -127,21 +120,20 @@ impl RunCalls {
         if !stops.is_empty() {
             return Err(self.stop(stops).await);
         }
-        let running = decided.into_iter().map(|(position, call)| self.run(position, call));
-        let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
-        let mut answers = BlockAnswers::default();
-        let mut stopped = None;
-        for position in positions {
-            match ended.next().await {
-                Some(Ok(CallEnd::Answered(answer))) => answers.push(answer),
-                Some(Ok(CallEnd::NeedsApproval(called))) => stops.waiting.push((position, called)),
-                Some(Ok(CallEnd::Interrupted)) => stops.in_doubt.push(position),
-                // Another call of the block has the reason.
-                Some(Err(stop)) if stop.code() == HostCode::Cancelled => stopped = Some(stop),
-                Some(Err(stop)) => return Err(stop),
-                None => break,
+        let mut ends = BlockEnds::default();
+        match <[_; 1]>::try_from(decided) {
+            // Most calls are made one by one, and need no queue.
+            Ok([(position, call)]) => ends.add(position, self.run(position, call).await)?,
+            Err(decided) => {
+                let running = decided.into_iter().map(|(position, call)| self.run(position, call));
+                let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
+                for position in positions {
+                    let Some(end) = ended.next().await else { break };
+                    ends.add(position, end)?;
+                }
             }
         }
+        let BlockEnds { answers, stops, stopped } = ends;
         if let Some(stopped) = stopped {
             return Err(stopped);
         }
@@ -326,7 +318,7 @@ impl RunCalls {
 
     /// Returns a call with the definition of its tool, if the script may see the tool.
     fn called(&self, call: &WrittenCall) -> Called {
-        self.seen(call).unwrap_or_else(|| call.to_called("".into(), true, self.sources(call)))
+        self.seen(call).unwrap_or_else(|| call.to_called(Arc::default(), true, self.sources(call)))
     }
 
     /// Returns a call with the definition of its tool; `None` if the script may not see the tool.
@@ -338,7 +330,7 @@ impl RunCalls {
     /// Returns a call of a tool. `is_compared` tells whether its definition is compared with that of an
     /// approval: of pending and refused calls, and those with an intent.
     fn called_of(&self, call: &WrittenCall, tool: &Tool, is_compared: bool) -> Called {
-        let definition = if is_compared { tool.digest().into() } else { "".into() };
+        let definition = if is_compared { tool.digest().into() } else { Arc::default() };
         call.to_called(definition, is_repeatable(tool), self.sources(call))
     }
 
@@ -350,18 +342,22 @@ impl RunCalls {
         text.map(Into::into)
     }
 
-    async fn run(&self, position: Position, decided: DecidedCall) -> Result<CallEnd, CallError> {
+    async fn run(
+        &self,
+        position: Position,
+        decided: DecidedCall,
+    ) -> Result<ScriptCallEnd, CallError> {
         let (admitted, called, is_intended) = match decided {
             DecidedCall::Known(tool, answer, sources) => {
                 self.chain.receive(&sources);
                 self.flow.receive(&tool, &sources);
-                return Ok(CallEnd::Answered(answer));
+                return Ok(ScriptCallEnd::Answered(answer));
             }
             DecidedCall::Answered(answer, called) => {
                 if let Some(called) = called {
                     self.journal.record(position, called, &answer, &SourceSet::default()).await?;
                 }
-                return Ok(CallEnd::Answered(answer.into_result()));
+                return Ok(ScriptCallEnd::Answered(answer.into_result()));
             }
             DecidedCall::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
         };
@@ -386,37 +382,22 @@ impl RunCalls {
             Some(attempt) => self.journal.answer(position, attempt, &answer, &sources).await?,
             None => self.journal.record(position, called, &answer, &sources).await?,
         }
-        Ok(CallEnd::Answered(answer.into_result()))
+        Ok(ScriptCallEnd::Answered(answer.into_result()))
     }
 
     /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
     /// nothing yet, or if all that it has done is repeatable.
-    fn unapproved(&self, id: CallId, mut called: Called) -> CallEnd {
+    fn unapproved(&self, id: CallId, mut called: Called) -> ScriptCallEnd {
         // It is compared with that of the approval.
         if let Some(entry) = self.find(&called.tool) {
             called.definition = entry.tool.digest().into();
         }
         let has_acted = self.chain.ledger().may_have_acted(id);
         if has_acted && !called.is_repeatable {
-            CallEnd::Interrupted
+            ScriptCallEnd::Interrupted
         } else {
-            CallEnd::NeedsApproval(called)
+            ScriptCallEnd::NeedsApproval(called)
         }
-    }
-}
-
-/// Calls of a block that stop the script until a person has decided about them.
-#[derive(Default)]
-struct BlockStops {
-    /// They need an approval.
-    waiting: Vec<(Position, Called)>,
-    /// They may have been made.
-    in_doubt: Vec<Position>,
-}
-
-impl BlockStops {
-    fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.in_doubt.is_empty()
     }
 }
 
@@ -486,7 +467,8 @@ fn report(failed: Option<&CallError>) {
 /// the call.
 async fn ran(admitted: Admitted, is_block: bool) -> Result<ToolOutput, CallError> {
     let tool = admitted.tool().name.clone();
-    let running = admitted.run();
+    // Boxed: it has some KB, and is moved several times.
+    let running = Box::pin(admitted.run());
     let ended = if is_block { run_apart(running).await } else { run_beside(running).await };
     ended.unwrap_or_else(|lost| {
         if matches!(lost, Lost::Panicked) {

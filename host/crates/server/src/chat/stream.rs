@@ -188,12 +188,15 @@ fn tree_bytes(chunk: &ReplyChunk) -> usize {
 /// [`MAX_TEXT_BYTES`].
 pub(crate) fn describe(event: Event) -> Option<Value> {
     Some(match event {
-        Event::Started(CallStarted { tool_call_id, name, arguments, .. }) => json!({
-            "type": "call_started",
-            "tool_call_id": tool_call_id,
-            "name": name,
-            "arguments": cut(arguments, MAX_TEXT_BYTES),
-        }),
+        Event::Started(started) => {
+            let CallStarted { tool_call_id, name, arguments, .. } = *started;
+            json!({
+                "type": "call_started",
+                "tool_call_id": tool_call_id,
+                "name": name,
+                "arguments": cut(arguments, MAX_TEXT_BYTES),
+            })
+        }
         Event::Progress { tool_call_id, progress } => {
             json!({"type": "call_progress", "tool_call_id": tool_call_id, "progress": progress})
         }
@@ -201,15 +204,18 @@ pub(crate) fn describe(event: Event) -> Option<Value> {
             let text = part.as_text().map(|text| cut(text.to_owned(), MAX_TEXT_BYTES));
             json!({"type": "call_partial", "tool_call_id": tool_call_id, "text": text})
         }
-        Event::Ended(CallEnded { tool_call_id, name, text, error }) => json!({
-            "type": "call_ended",
-            "tool_call_id": tool_call_id,
-            "name": name,
-            "status": if error.is_none() { "ok" } else { "error" },
-            "code": error.as_ref().map(|error| &error.code),
-            "error": error,
-            "result": cut(text.to_string(), MAX_TEXT_BYTES),
-        }),
+        Event::Ended(ended) => {
+            let CallEnded { tool_call_id, name, text, error } = *ended;
+            json!({
+                "type": "call_ended",
+                "tool_call_id": tool_call_id,
+                "name": name,
+                "status": if error.is_none() { "ok" } else { "error" },
+                "code": error.as_ref().map(|error| &error.code),
+                "error": error,
+                "result": cut(text.to_string(), MAX_TEXT_BYTES),
+            })
+        }
         Event::Round { rounds } => json!({"type": "round", "rounds": rounds}),
         Event::Chunk(_) | Event::Done(_) | Event::Failed(_) => return None,
     })

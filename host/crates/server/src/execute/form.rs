@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use airlock_agent::Message;
+use airlock_agent::ResultMessage;
 use airlock_core::tool::Answers;
 use airlock_http::respond::ApiError;
 use airlock_model::{Object, object};
@@ -118,7 +118,7 @@ impl Format {
     }
 
     /// Returns the message with a result, for the call with this identifier.
-    pub(super) fn write(self, id: Option<Value>, message: Message) -> Object {
+    pub(super) fn write(self, id: Option<Value>, message: ResultMessage) -> Object {
         let (mut reply, id_key) = match self {
             Self::Chat => {
                 let content = message.into_content();

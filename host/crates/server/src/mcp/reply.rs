@@ -1,5 +1,7 @@
 //! Responses of the endpoint.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, Response, StatusCode, header};
@@ -21,6 +23,11 @@ pub(super) fn answered(status: StatusCode, text: String) -> Reply {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     reply
+}
+
+/// Returns a JSON-RPC response whose text the events of its request may share.
+pub(super) fn shared(text: Arc<String>) -> Reply {
+    respond::json_text(Arc::unwrap_or_clone(text))
 }
 
 /// Returns a JSON-RPC error.

@@ -7,7 +7,7 @@
 //! of the GET, whose access token is not kept: none is exchanged for another one. When the rights of that
 //! sender change, the input of its client ends, and the stream after the calls that run.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc};
+use std::{future::poll_fn, mem, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -94,8 +94,8 @@ pub(crate) fn open(
     let ready = CancellationToken::new();
     let requests = ConnectionRequests::default();
     ready.cancel();
-    let mut waiting =
-        Waiting { requests: requests.clone(), seat: Seat::from_request(request), parked: None };
+    let seat = request.body().seat().cloned();
+    let mut waiting = Waiting { requests: requests.clone(), seat, parked: None };
     waiting.update();
     let settings = ConnectionSettings {
         selection,
@@ -122,7 +122,7 @@ pub(crate) fn open(
 pub(crate) async fn post(
     app: &App,
     sender: &Sender,
-    request: Request<RequestBody>,
+    mut request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let query = request.uri().query().unwrap_or_default();
@@ -134,7 +134,8 @@ pub(crate) async fn post(
     }
     let key = sender.key.as_deref();
     let input = app.pipes.find(&id, &sender.tenant(), key).ok_or_else(no_stream)?;
-    let message = match body::message(request, app.settings.bodies(), charge).await? {
+    let headers = mem::take(request.headers_mut());
+    let message = match body::message(&headers, request, app.settings.bodies(), charge).await? {
         Ok(message) => message,
         Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
     };

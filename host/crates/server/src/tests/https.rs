@@ -112,7 +112,7 @@ impl Files {
 
 /// Returns the digest of the certificate that the key `tia` is bound to.
 pub(super) fn certificate_of_tia() -> CertificateDigest {
-    CertificateDigest::of(TIA.certificate.der())
+    CertificateDigest::from_der(TIA.certificate.der())
 }
 
 /// Returns that certificate in DER format.

@@ -349,6 +349,11 @@ async fn a_request_that_arrives_too_slowly_is_ended() {
         let answer = rest_of(gateway.connect(head).await).await;
         assert!(!answer.contains(" 200 "), "{head:?}: {answer}");
     }
+    for next in ["", "GET /health HTTP/1.1\r\nhost:"] {
+        let sent = format!("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n{next}");
+        let answer = rest_of(gateway.connect(&sent).await).await;
+        assert_eq!(answer.matches(" 200 ").count(), 1, "{next:?}: {answer}");
+    }
     gateway.stop().await;
 }
 

@@ -1,18 +1,14 @@
 //! Calls of scripts that wait for an approval, of all owners, for operators.
 
-use std::ops::ControlFlow;
-
 use airlock_core::run::Position;
 
 use crate::{
     database::Database,
     error::Unavailable,
     owner::OwnerId,
+    page::count_fitting,
     sql::{Row, Sql, SqlResult, first, params},
 };
-
-/// Maximum bytes of the arguments in a part of the list.
-const LISTED_BYTES: usize = 8 << 20;
 
 /// A call of a script that has stopped for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,24 +89,15 @@ const PART: &str = "SELECT run.number AS of_run, block AS of_block, branch AS of
                     ORDER BY turn, of_run, of_block, of_branch LIMIT ?1 OFFSET ?2";
 
 fn list(sql: &Sql<'_>, limit: u32, offset: u32) -> SqlResult<(Vec<PendingRunCall>, bool)> {
-    // Reads the sizes first: a server would send all arguments, also those that have no room.
-    let mut count = 0;
-    let mut bytes = 0;
-    let more = sql.each(PART, params![limit.saturating_add(1), offset], |row| {
-        bytes += usize::try_from(row.get::<i64>(3)?).unwrap_or_default();
-        if count == limit || (count > 0 && bytes > LISTED_BYTES) {
-            return Ok(ControlFlow::Break(()));
-        }
-        count += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let wanted = params![limit.saturating_add(1), offset];
+    let (count, has_more) = count_fitting(sql, PART, wanted, 3, limit)?;
     let select = format!(
         "SELECT {COLUMNS} FROM ({PART}) AS part JOIN run ON run.number = of_run \
          JOIN run_call ON run_call.run = of_run AND block = of_block AND branch = of_branch \
          ORDER BY turn, of_run, of_block, of_branch"
     );
     let calls = sql.all(&select, params![count, offset], pending)?;
-    Ok((calls, more.is_some()))
+    Ok((calls, has_more))
 }
 
 fn pending(row: &Row<'_>) -> SqlResult<PendingRunCall> {

@@ -23,6 +23,7 @@ fn the_same_part_has_the_same_placeholder_in_all_texts() {
     let again = replace(&placeholders, "é bob@a.example", "bob@a.example", "other");
     assert_eq!(again, "é [EMAIL_2]");
     assert_eq!(format!("{placeholders:?}"), "Placeholders { count: 3, .. }");
+    assert_eq!(placeholders.bytes(), 13 + 13 + 14 + 3 * NAME_BYTES);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::{
     resource::v1::Resource,
 };
 
-use super::openmetrics::{Family, Kind, MetricSample};
+use super::openmetrics::{Family, MetricKind, MetricSample};
 use crate::names;
 
 /// Time of an export, and of the start of all its sums, in nanoseconds since 1970.
@@ -51,17 +51,19 @@ pub(super) fn attribute(name: &str, value: &str) -> KeyValue {
 fn metric(family: &Family<'_>, period: Period) -> Metric {
     let cumulative = AggregationTemporality::Cumulative.into();
     let data = match family.kind {
-        Kind::Counter => Data::Sum(Sum {
+        MetricKind::Counter => Data::Sum(Sum {
             data_points: numbers(&family.samples, period, period.start),
             aggregation_temporality: cumulative,
             is_monotonic: true,
         }),
-        Kind::Histogram => Data::Histogram(Histogram {
+        MetricKind::Histogram => Data::Histogram(Histogram {
             data_points: histograms(&family.samples, period),
             aggregation_temporality: cumulative,
         }),
         // The time of its start is unknown and has no meaning.
-        Kind::Gauge => Data::Gauge(Gauge { data_points: numbers(&family.samples, period, 0) }),
+        MetricKind::Gauge => {
+            Data::Gauge(Gauge { data_points: numbers(&family.samples, period, 0) })
+        }
     };
     let (name, unit) = names::metric(family.name).unwrap_or((family.name, unit(family)));
     Metric {

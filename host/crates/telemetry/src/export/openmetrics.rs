@@ -11,7 +11,7 @@ const MAX_LABELS: usize = 32;
 
 /// Kind of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     Counter,
     Histogram,
     /// A gauge, and everything else that has a value now.
@@ -25,7 +25,7 @@ pub(super) struct Family<'t> {
     pub(super) name: &'t str,
     pub(super) help: &'t str,
     pub(super) unit: Option<&'t str>,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     pub(super) samples: Vec<MetricSample<'t>>,
 }
 
@@ -80,9 +80,9 @@ fn add_metadata<'t>(families: &mut Vec<Family<'t>>, metadata: &'t str) {
         "UNIT" => family.unit = Some(rest),
         "TYPE" => {
             family.kind = match rest {
-                "counter" => Kind::Counter,
-                "histogram" => Kind::Histogram,
-                _ => Kind::Gauge,
+                "counter" => MetricKind::Counter,
+                "histogram" => MetricKind::Histogram,
+                _ => MetricKind::Gauge,
             }
         }
         _ => {}
@@ -167,7 +167,11 @@ mod tests {
         let names: Vec<_> = families.iter().map(|family| (family.name, family.kind)).collect();
         assert_eq!(
             names,
-            [("calls", Kind::Counter), ("open", Kind::Gauge), ("time_seconds", Kind::Histogram),]
+            [
+                ("calls", MetricKind::Counter),
+                ("open", MetricKind::Gauge),
+                ("time_seconds", MetricKind::Histogram),
+            ]
         );
         let calls = &families[0].samples[0];
         assert_eq!((calls.suffix, calls.value), ("_total", "3"));

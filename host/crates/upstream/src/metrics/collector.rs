@@ -311,12 +311,13 @@ impl Collector for UpstreamMetrics {
 
 airlock_strings::debug_fields!(UpstreamMetrics {});
 
-/// Writes a family of metrics. The encoder adds `_total` to the name of a counter.
-fn encode_family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
+/// Writes a family of metrics, for collectors that read what they count when it is shown. The encoder adds `_total` to
+/// the name of a counter.
+pub fn encode_family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    metrics: impl Iterator<Item = (L, M)>,
+    metrics: impl IntoIterator<Item = (L, M)>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
     for (labels, metric) in metrics {

@@ -3,30 +3,18 @@
 //! Both definitions are of a server, which may have made them to be compared: the time and the memory of a comparison
 //! grow with their length and no faster.
 
-use std::{
-    collections::BTreeSet,
-    str::Split,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, str::Split, time::Instant};
 
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 
 use super::{Change, ChangeKind};
 use airlock_json::indented;
+use airlock_lock::{CONTEXT_LINES, MAX_COMPARED_LINES, MAX_DIFF_LINES, diff_deadline, diff_lines};
 use airlock_strings::{cut, visible_line};
 
-/// Maximum lines about one tool. A person compares them; of the others, the number is shown.
-const MAX_LINES: usize = 400;
 /// Characters after which a line is continued on the next one: a hidden instruction at the end of
 /// a long line would not be seen.
 const MAX_WIDTH: usize = 160;
-/// Maximum time to find the shortest diffs of all texts that are shown at once; after it, longer ones are shown.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Equal lines that are shown before and after a difference.
-const CONTEXT: usize = 2;
-/// Maximum lines of each of two texts that are compared, from the first difference on. The others are counted.
-const MAX_COMPARED: usize = 4_000;
 /// Maximum bytes of a place. A longer one is cut, and counts as a line that is not shown: a name is read by models too.
 const MAX_PLACE_BYTES: usize = 1_000;
 /// Members that every definition has, perhaps without content.
@@ -49,12 +37,7 @@ pub struct Shown {
 
 /// Describes a change field by field. A new tool is shown with all its members.
 pub fn shown(change: &Change) -> Shown {
-    shown_by(change, deadline())
-}
-
-/// Returns the time by which the shortest diffs are found.
-pub(super) fn deadline() -> Instant {
-    Instant::now() + PATIENCE
+    shown_by(change, diff_deadline())
 }
 
 /// Describes a change as [`shown`] does. After the deadline, differing texts are shown one after the other.
@@ -131,27 +114,17 @@ impl Differences {
     /// Adds the differences of the lines of two texts.
     fn lines(&mut self, mut was: Pieces<'_>, mut is: Pieces<'_>) {
         // Once there is no room, they are counted alone.
-        let compared = if self.shown.lines.len() < MAX_LINES { MAX_COMPARED } else { 0 };
+        let compared = if self.shown.lines.len() < MAX_DIFF_LINES { MAX_COMPARED_LINES } else { 0 };
         let first: Vec<String> = was.by_ref().take(compared).collect();
         let second: Vec<String> = is.by_ref().take(compared).collect();
         let old: Vec<&str> = first.iter().map(String::as_str).collect();
         let new: Vec<&str> = second.iter().map(String::as_str).collect();
-        let diff = TextDiff::configure().deadline(self.deadline).diff_slices(&old, &new);
-        for op in diff.grouped_ops(CONTEXT).iter().flatten() {
-            for change in diff.iter_changes(op) {
-                let mark = match change.tag() {
-                    ChangeTag::Delete => '-',
-                    ChangeTag::Insert => '+',
-                    ChangeTag::Equal => ' ',
-                };
-                self.add(|| format!("  {mark} {}", change.value()));
-            }
-        }
+        diff_lines(&old, &new, self.deadline, |mark, line| self.add(|| format!("  {mark} {line}")));
         self.shown.hidden += was.count() + is.count();
     }
 
     fn add(&mut self, line: impl FnOnce() -> String) {
-        if self.shown.lines.len() < MAX_LINES {
+        if self.shown.lines.len() < MAX_DIFF_LINES {
             self.shown.lines.push(line());
         } else {
             self.shown.hidden += 1;
@@ -188,7 +161,7 @@ fn text_of(value: Option<&Value>, is_quoted: bool) -> String {
     }
 }
 
-/// Returns two texts without the first and the last lines that they share, but for [`CONTEXT`] of them.
+/// Returns two texts without the first and the last lines that they share, but for [`CONTEXT_LINES`] of them.
 fn differing<'t>(was: &'t str, is: &'t str) -> (&'t str, &'t str) {
     let begin = shared_bytes(was.split_inclusive('\n'), is.split_inclusive('\n'));
     let was = &was[begin..];
@@ -197,17 +170,17 @@ fn differing<'t>(was: &'t str, is: &'t str) -> (&'t str, &'t str) {
     (&was[..was.len() - end], &is[..is.len() - end])
 }
 
-/// Returns the length of the first lines that are the same, without the last [`CONTEXT`] of these.
+/// Returns the length of the first lines that are the same, without the last [`CONTEXT_LINES`] of these.
 fn shared_bytes<'t>(
     one: impl Iterator<Item = &'t str>,
     other: impl Iterator<Item = &'t str>,
 ) -> usize {
-    let mut context = [0; CONTEXT];
+    let mut context = [0; CONTEXT_LINES];
     let mut bytes = 0;
     for (line, _) in one.zip(other).take_while(|(line, other)| line == other) {
         bytes += context[0];
         context.rotate_left(1);
-        context[CONTEXT - 1] = line.len();
+        context[CONTEXT_LINES - 1] = line.len();
     }
     bytes
 }
@@ -407,13 +380,13 @@ mod tests {
     #[test]
     fn lines_are_bounded_and_the_others_counted() {
         // The place and the empty line at the end take two, the name and the schema six.
-        let full = shown_text(MAX_LINES, 1);
-        assert_eq!(full.lines.len(), MAX_LINES);
+        let full = shown_text(MAX_DIFF_LINES, 1);
+        assert_eq!(full.lines.len(), MAX_DIFF_LINES);
         assert!(full.hidden > 0);
-        assert_eq!(shown_text(MAX_LINES / 2, 1).hidden, 0);
+        assert_eq!(shown_text(MAX_DIFF_LINES / 2, 1).hidden, 0);
         let wide = shown_text(1, 1_000_000);
         assert!(wide.lines.iter().all(|line| line.chars().count() < MAX_WIDTH + 10));
-        assert_eq!(wide.lines.len(), MAX_LINES);
+        assert_eq!(wide.lines.len(), MAX_DIFF_LINES);
     }
 
     /// Shows a new tool with so many lines.
@@ -449,7 +422,7 @@ mod tests {
         // Each is shown as eight characters, on one line; 4 MiB of them took minutes.
         let long = "\u{200b}".repeat(300_000);
         let shown = shown(&change(ChangeKind::New, None, Some(json!({"description": long}))));
-        assert_eq!(shown.lines.len(), MAX_LINES);
+        assert_eq!(shown.lines.len(), MAX_DIFF_LINES);
         // They are on 15,000 lines.
         assert!(shown.hidden > 14_000, "{}", shown.hidden);
 
@@ -457,11 +430,11 @@ mod tests {
         let elements = Value::from(vec![1; 50_000]);
         let deep = (0..100).fold(elements, |inner, _| Value::from(vec![inner]));
         let deep = json!({"inputSchema": {"enum": deep}});
-        assert!(changed(json!({}), deep).len() < 200 * MAX_LINES);
+        assert!(changed(json!({}), deep).len() < 200 * MAX_DIFF_LINES);
 
         // Each of these members would have a copy of the name.
         let lines = changed(with_long_name(1), with_long_name(2));
-        assert!(lines.len() < 200 * MAX_LINES, "{}", lines.len());
+        assert!(lines.len() < 200 * MAX_DIFF_LINES, "{}", lines.len());
     }
 
     /// Returns a schema with many members, of this value, below one with a long name.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Change, ChangeKind, Definition, diff};
 use airlock_json::{RawObject, object};
-use airlock_lock::{LockedTool, digest};
+use airlock_lock::{LockedTool, diff_deadline, digest};
 use airlock_mcp_client::Pinning;
 use airlock_strings::cut;
 
@@ -52,7 +52,7 @@ impl Quarantined {
 /// Describes changes with both definitions and the lines in which they differ, as the text of a JSON array. The
 /// definitions are written as the server sent them. The time for all of it is bounded.
 pub fn documents<'c>(changes: impl Iterator<Item = &'c Change>) -> String {
-    let deadline = diff::deadline();
+    let deadline = diff_deadline();
     let documents: Vec<_> = changes.map(|change| document(change, deadline)).collect();
     format!("[{}]", documents.join(","))
 }

@@ -29,7 +29,10 @@ pub(crate) struct ServerConversation<T> {
 
 /// The questions of a running call.
 pub(crate) struct Heard {
-    received: mpsc::Receiver<ServerQuestion>,
+    /// `None` if no question is permitted.
+    received: Option<mpsc::Receiver<ServerQuestion>>,
+    /// Keeps the queue open: its end would wake the caller before the call has ended.
+    _taker: Option<Taker>,
     /// Questions that the caller was asked.
     open: Vec<(Question, OpenQuestion)>,
     asked: u32,
@@ -39,16 +42,19 @@ pub(crate) struct Heard {
     is_parked: Arc<AtomicBool>,
 }
 
-/// Begins a call in a task, which gets the taker of its questions, and the flag that is true while it is
-/// parked.
+/// Begins a call in a task, which gets the taker of its questions, if some are `permitted`, and the flag that
+/// is true while it is parked.
 pub(crate) fn conversation<T>(
     place: Reservation,
-    spawn: impl FnOnce(Taker, Arc<AtomicBool>) -> AbortOnDropHandle<T>,
+    permitted: QuestionKinds,
+    spawn: impl FnOnce(Option<Taker>, Arc<AtomicBool>) -> AbortOnDropHandle<T>,
 ) -> ServerConversation<T> {
-    let (taker, received) = Taker::new(MAX_QUESTIONS);
+    let questions = (!permitted.is_empty()).then(|| Taker::new(MAX_QUESTIONS));
+    let (taker, received) = questions.unzip();
     let is_parked = Arc::new(AtomicBool::new(false));
-    let task = spawn(taker, is_parked.clone());
-    let heard = Heard { received, open: Vec::new(), asked: 0, until: None, is_parked };
+    let task = spawn(taker.clone(), is_parked.clone());
+    let heard =
+        Heard { received, _taker: taker, open: Vec::new(), asked: 0, until: None, is_parked };
     ServerConversation { task, heard, _place: place }
 }
 
@@ -101,11 +107,16 @@ impl Heard {
         permitted: QuestionKinds,
     ) -> Vec<Question> {
         loop {
-            let Some(first) = self.received.recv().await else { std::future::pending().await };
-            let mut next = Some(first);
+            let mut next = match &mut self.received {
+                Some(received) => received.recv().await,
+                None => None,
+            };
+            if next.is_none() {
+                std::future::pending::<()>().await;
+            }
             while let Some(question) = next {
                 self.take(question, client, permitted);
-                next = self.received.try_recv().ok();
+                next = self.received.as_mut().and_then(|received| received.try_recv().ok());
             }
             if !self.open.is_empty() {
                 return self.questions();

@@ -17,7 +17,10 @@
 //!
 //! The time in which a call is parked is not counted.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::time::sleep_until;
 use tokio_util::task::AbortOnDropHandle;
@@ -38,11 +41,11 @@ use crate::{
     result,
 };
 use airlock_core::{
-    door::{Admitted, Origin},
+    door::{Admitted, Arguments, Origin},
     tenant::Tenant,
     tool::{
         Answers, CallError, Cause, ErrorKind, HostCode, InputRequired, Question, QuestionKind,
-        QuestionKinds, ToolName, ToolOutput,
+        QuestionKinds, Tool, ToolName, ToolOutput,
     },
 };
 use airlock_json::raw;
@@ -70,7 +73,9 @@ struct Waiter {
     tool: ToolName,
     /// Tenant of the caller.
     tenant: Tenant,
-    bound: Bound,
+    /// The tool as it was when the call was admitted.
+    definition: Arc<Tool>,
+    arguments: Arguments,
     /// Questions that the caller may be asked.
     permitted: QuestionKinds,
     deadline: Instant,
@@ -78,6 +83,16 @@ struct Waiter {
     limit: Duration,
     /// True if the caller can have its user open a link.
     opens_links: bool,
+}
+
+impl Waiter {
+    /// Returns the binding of the call, if it waits for answers. The call of a tool that has changed is not
+    /// resumed.
+    fn bound(&self) -> Bound {
+        let Tool { original, input_schema, .. } = &*self.definition;
+        let parts = [original.as_str(), input_schema.as_str(), self.arguments.as_str()];
+        Bound::new(&self.tenant, &parts)
+    }
 }
 
 impl Server {
@@ -137,7 +152,7 @@ impl Server {
         answers: Answers,
     ) -> Result<ToolOutput, CallError> {
         let waiter = self.waiter(&call);
-        let parked = self.parked.take(&answers.token, &waiter.bound);
+        let parked = self.parked.take(&answers.token, &waiter.bound());
         match parked.ok_or_else(|| CallError::not_waiting(waiter.tool.clone()))? {
             ParkedRequest::Retry { again, asker } => {
                 let retry = Retry::new(&again, asker, answers).map_err(result::not_asked)?;
@@ -202,7 +217,7 @@ impl Server {
         };
         let until = Instant::now() + QUESTION_TIMEOUT;
         let call = ParkedRequest::Login { refused };
-        let parked = self.parked.park(waiter.bound, call, until.into());
+        let parked = self.parked.park(waiter.bound(), call, until.into());
         let Ok(token) = parked else { return error };
         let Some(login) = error.needed_login() else { return error };
         let questions = vec![login.to_question(&token)];
@@ -217,7 +232,8 @@ impl Server {
         Waiter {
             tool: call.tool().name.clone(),
             tenant: call.chain().tenant().clone(),
-            bound: bound(call),
+            definition: call.tool().clone(),
+            arguments: call.arguments().clone(),
             permitted: self.permitted(call.chain().heard().questions),
             deadline,
             limit: whole_millis(deadline.saturating_duration_since(Instant::now())),
@@ -236,11 +252,12 @@ impl Server {
         let place = place.ok_or_else(|| CallError::busy().not_begun())?;
         let shared = self.shared.clone();
         let Waiter { permitted, deadline, .. } = *waiter;
-        Ok(conversation(place, |taker, is_parked| {
+        Ok(conversation(place, permitted, |taker, is_parked| {
             let Retry { parameters, asker, .. } = retry;
             let sending =
                 Sending { call, permitted, deadline, parameters, asker, taker, is_parked };
-            let sending = async move { shared.send(&sending).await };
+            // Boxed: a task copies its future and the room for it when it begins and when it ends.
+            let sending = Box::pin(async move { shared.send(&sending).await });
             let sending = sending.in_current_span().in_span(&Span::current());
             AbortOnDropHandle::new(self.runtime.spawn(sending))
         }))
@@ -288,7 +305,7 @@ impl Server {
         source: Option<Asker>,
         rounds: u32,
     ) -> CallError {
-        match self.park_retry(asked, source, waiter.bound, waiter.permitted, rounds) {
+        match self.park_retry(asked, source, waiter.bound(), waiter.permitted, rounds) {
             Ok(asked) => CallError::needs_input(waiter.tool, asked),
             Err(Refused::Full) => CallError::busy(),
             Err(refused) => result::not_asked(refused),
@@ -305,7 +322,7 @@ impl Server {
         questions: Vec<Question>,
     ) -> Result<ServerConversation<CallResponse>, CallError> {
         let until = running.begin_parking();
-        match self.parked.park(waiter.bound.clone(), ParkedRequest::Running(running), until) {
+        match self.parked.park(waiter.bound(), ParkedRequest::Running(running), until) {
             Ok(token) => {
                 let client = self.shared.client.clone();
                 let asked = Box::new(InputRequired { client, questions, token });
@@ -321,14 +338,6 @@ impl Server {
             }
         }
     }
-}
-
-/// Returns the binding of a call that waits for answers. The call of a tool that has changed is not
-/// resumed.
-fn bound(call: &Admitted) -> Bound {
-    let tool = call.tool();
-    let parts = [&*tool.original, tool.input_schema.as_str(), call.arguments().as_str()];
-    Bound::new(call.chain().tenant(), &parts)
 }
 
 /// Returns whether the caller of a call can have its user open a link. Other callers than MCP clients read

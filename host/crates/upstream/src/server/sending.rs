@@ -45,10 +45,17 @@ pub(super) struct Sending {
     pub(super) parameters: Vec<(&'static str, String)>,
     /// The instance that has asked, if the call resumes another one.
     pub(super) asker: Option<Asker>,
-    /// Takes the questions of a legacy server.
-    pub(super) taker: Taker,
+    /// Takes the questions of a legacy server; `None` if none is permitted.
+    pub(super) taker: Option<Taker>,
     /// True while the call waits for answers of its caller.
     pub(super) is_parked: Arc<AtomicBool>,
+}
+
+impl Sending {
+    /// Returns whether the server has asked something.
+    fn has_asked(&self) -> bool {
+        self.taker.as_ref().is_some_and(Taker::has_asked)
+    }
 }
 
 /// End of one attempt to send a call.
@@ -140,7 +147,7 @@ impl Shared {
                     Err(error) => {
                         AttemptEnd::unsent(unavailable(&tool.name, Unavailable::NotStarted(error)))
                     }
-                    Ok(Some(Err(error))) if error.has_not_begun() && !sending.taker.has_asked() => {
+                    Ok(Some(Err(error))) if error.has_not_begun() && !sending.has_asked() => {
                         AttemptEnd::unsent(error)
                     }
                     Ok(Some(response)) => {
@@ -177,9 +184,7 @@ impl Shared {
         instance.record(&asked);
         let error = match asked {
             // A call that has asked is not repeated: the answers belong to its questions.
-            Err(error)
-                if (error.is_full() || may_repeat(&error, tool)) && !sending.taker.has_asked() =>
-            {
+            Err(error) if (error.is_full() || may_repeat(&error, tool)) && !sending.has_asked() => {
                 error
             }
             asked => {
@@ -261,7 +266,7 @@ impl Shared {
             } else {
                 may_repeat(&error, tool)
             };
-            if may_retry && is_repeatable && !sending.taker.has_asked() {
+            if may_retry && is_repeatable && !sending.has_asked() {
                 may_retry = false;
                 continue;
             }
@@ -350,7 +355,7 @@ async fn ask(
     let tool = call.tool();
     let hearing = call.chain().heard();
     let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
-    let taker = (!link.is_modern()).then(|| taker.clone());
+    let taker = taker.as_ref().filter(|_| !link.is_modern()).cloned();
     let mut request = Request::new(method::TOOLS_CALL)
         .about("name", &tool.original)
         .with("arguments", airlock_json::raw::on_one_line(call.arguments().as_str()))

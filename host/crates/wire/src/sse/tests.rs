@@ -211,6 +211,16 @@ fn an_event_is_bounded_before_it_ends_and_its_buffer_afterwards() {
 }
 
 #[test]
+fn a_line_that_arrives_whole_is_not_kept_beside_its_event() {
+    let mut decoder = SseDecoder::new(Dialect::Model, LIMIT);
+    assert!(decoder.next(&mut b"data: 1\n\n".as_slice()).is_some());
+    assert_eq!(decoder.allocated(), 0);
+    assert!(decoder.next(&mut b"da".as_slice()).is_none());
+    assert!(decoder.allocated() > 0);
+    assert!(decoder.next(&mut b"ta: 1\n\n".as_slice()).is_some());
+}
+
+#[test]
 fn the_data_of_an_event_is_bounded_to_the_byte() {
     for dialect in DIALECTS {
         let fits = decode(dialect, 8, [&b"data:12345678\n\n"[..]]);

@@ -28,13 +28,13 @@ pub(super) struct WrittenLimits<'f> {
 }
 
 /// Owner of limits, and the calls or requests that they count.
-pub(super) struct Subject {
+pub(super) struct LimitedSubject {
     pub(super) owner: Owner,
     owner_name: Option<String>,
     pub(super) scope: Scope,
 }
 
-impl Subject {
+impl LimitedSubject {
     /// Returns all that an owner with this name does.
     pub(super) fn new(owner: Owner, name: &str) -> Self {
         Self { owner, owner_name: Some(name.to_owned()), scope: Scope::All }
@@ -59,7 +59,10 @@ impl Subject {
 }
 
 /// Resolves the limits of an owner.
-pub(super) fn of_owner(written: &WrittenLimits<'_>, subject: &Subject) -> Resolved<Vec<Limit>> {
+pub(super) fn of_owner(
+    written: &WrittenLimits<'_>,
+    subject: &LimitedSubject,
+) -> Resolved<Vec<Limit>> {
     Resolved::new(|problems| {
         let mut limits = problems.merge(budgets(written, subject));
         if let Some(rates) = written.rate_limit {
@@ -70,7 +73,7 @@ pub(super) fn of_owner(written: &WrittenLimits<'_>, subject: &Subject) -> Resolv
     })
 }
 
-fn budgets(written: &WrittenLimits<'_>, subject: &Subject) -> Resolved<Vec<Limit>> {
+fn budgets(written: &WrittenLimits<'_>, subject: &LimitedSubject) -> Resolved<Vec<Limit>> {
     let calendar_aligned = written.calendar_aligned;
     let mut lengths = BTreeSet::new();
     Resolved::new(|problems| {
@@ -100,7 +103,7 @@ fn budgets(written: &WrittenLimits<'_>, subject: &Subject) -> Resolved<Vec<Limit
 fn of_budget(
     budget: &file::Budget,
     calendar_aligned: bool,
-    subject: &Subject,
+    subject: &LimitedSubject,
 ) -> Resolved<Option<Limit>> {
     Resolved::new(|problems| {
         let most = problems.accept("max_limit", money(budget.max_limit));
@@ -134,7 +137,7 @@ struct WrittenRate<'f> {
 fn of_rates(
     rates: &file::RateLimit,
     calendar_aligned: bool,
-    subject: &Subject,
+    subject: &LimitedSubject,
 ) -> Resolved<Vec<Limit>> {
     let written = [
         WrittenRate {
@@ -166,7 +169,7 @@ fn of_rates(
 pub(super) fn of_calls(
     rate: &file::CallRateLimit,
     calendar_aligned: bool,
-    subject: &Subject,
+    subject: &LimitedSubject,
 ) -> Resolved<Vec<Limit>> {
     let written = [
         tool_calls(
@@ -186,7 +189,7 @@ fn of_written(
     written: &[WrittenRate<'_>],
     concurrent: Option<Limit>,
     calendar_aligned: bool,
-    subject: &Subject,
+    subject: &LimitedSubject,
 ) -> Resolved<Vec<Limit>> {
     Resolved::new(|problems| {
         let limits = written
@@ -217,7 +220,7 @@ fn argument_bytes(most: Option<u64>, duration: Option<&str>) -> WrittenRate<'_> 
 fn of_rate(
     rate: &WrittenRate<'_>,
     calendar_aligned: bool,
-    subject: &Subject,
+    subject: &LimitedSubject,
 ) -> Resolved<Option<Limit>> {
     let [most, duration] = rate.members;
     Resolved::new(|problems| match (rate.most, rate.duration) {
@@ -239,7 +242,7 @@ fn of_rate(
     })
 }
 
-fn concurrency(most: Option<u64>, subject: &Subject) -> Option<Limit> {
+fn concurrency(most: Option<u64>, subject: &LimitedSubject) -> Option<Limit> {
     Some(subject.limit(Measure::Concurrency, most?, Window::Never))
 }
 

@@ -9,6 +9,7 @@ use crate::{
     Content, Conversation, Item, ItemPlace, Media, Message, NativeItem, Object, Part, Reasoning,
     Role, Seal, ToolCall, ToolResult, Wire,
     arguments::INVALID_JSON,
+    chat::rest,
     read::{Members, Path, Result, Untranslatable},
 };
 
@@ -274,12 +275,6 @@ fn native(block: Value, path: &Path<'_>) -> Result<NativeItem> {
         Value::Object(block) => Ok(NativeItem::new(Wire::Messages, block)),
         other => Err(Untranslatable::invalid_type(path, "an object", &other)),
     }
-}
-
-fn rest(members: Members<'_>) -> Object {
-    let mut rest = members.into_rest();
-    rest.retain(|_, value| !value.is_null());
-    rest
 }
 
 /// Returns the `type` of a block, a tool or a choice; empty if it has none.

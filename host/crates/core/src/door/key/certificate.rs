@@ -9,7 +9,7 @@ pub struct CertificateDigest([u8; 32]);
 impl CertificateDigest {
     /// Digests a certificate in DER format. Whether its holder has the key of it, and which authority
     /// signed it, is checked before.
-    pub fn of(certificate: &[u8]) -> Self {
+    pub fn from_der(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 

@@ -70,7 +70,7 @@ fn the_rights_of_a_request_last_until_its_key_is_removed_expires_or_has_others()
     let own = key(NEW);
     let never = Duration::MAX;
     let other = VirtualKey::from_digest("ann", credential_digest(NEW), grants("read", &[], "x:1"));
-    let bound = key(NEW).with_certificates([CertificateDigest::of(b"own")].into());
+    let bound = key(NEW).with_certificates([CertificateDigest::from_der(b"own")].into());
     for (now, left) in [
         (vec![own.clone()], never),
         (vec![], Duration::ZERO),
@@ -102,7 +102,7 @@ fn a_request_finds_its_key_again_with_the_grants_of_now_unless_it_was_taken_away
     let own = key(NEW);
     let narrowed =
         VirtualKey::from_digest("ann", credential_digest(NEW), grants("read", &[], "x:1"));
-    let bound = key(NEW).with_certificates([CertificateDigest::of(b"own")].into());
+    let bound = key(NEW).with_certificates([CertificateDigest::from_der(b"own")].into());
     for (now, expected) in [
         (Some(own.clone()), Some(own.clone())),
         (Some(narrowed.clone()), Some(narrowed)),
@@ -197,7 +197,8 @@ fn a_view_of_roles_has_the_rows_of_all_of_them_and_an_exclusion_of_one_counts_fo
 
 #[test]
 fn a_key_with_certificates_is_found_with_one_of_them_alone() {
-    let [own, renewed, other] = [b"own", b"new", b"any"].map(|der| CertificateDigest::of(der));
+    let [own, renewed, other] =
+        [b"own", b"new", b"any"].map(|der| CertificateDigest::from_der(der));
     let bound = rotated().with_certificates([own, renewed].into());
     let free = VirtualKey::new("bob", "sk-bf-bob", BTreeMap::new());
     let keys = Keys::new([bound, free]);

@@ -19,13 +19,16 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{info, warn};
 
-use super::session::{PgSession, READ_CLOCK};
+use super::{
+    fault::ServerFault,
+    session::{PgSession, READ_CLOCK},
+};
 use crate::{
     columns::{milliseconds, milliseconds_since_1970},
     location::ServerUrl,
     outage::Outage,
-    settings::{Clock, Settings},
-    sql::error::{SqlError, SqlFault, SqlResult},
+    settings::{Clock, SYSTEM, Settings},
+    sql::error::{SqlError, SqlResult},
 };
 
 /// Longest time of one attempt to connect, unless the URL has `connect_timeout`.
@@ -76,7 +79,7 @@ impl Server {
             tls: super::tls::connector(&url)?,
             url,
             lock_timeout: settings.busy_timeout,
-            clock: settings.injected_clock(),
+            clock: injected_clock(settings),
             sampled: Mutex::default(),
             outage: Mutex::default(),
         })
@@ -89,7 +92,7 @@ impl Server {
         let connected = self.try_connect(deadline.min(Instant::now() + time));
         self.note(&connected);
         // The code of a refusal, for example of a password, says nothing about the operation.
-        connected.map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))
+        connected.map_err(|error| ServerFault::Disconnected(error.to_string()).into())
     }
 
     fn check_outage(&self) -> SqlResult<()> {
@@ -97,7 +100,7 @@ impl Server {
             return Ok(());
         }
         let reason = "the last attempt to connect failed a moment ago";
-        Err(SqlError::new(SqlFault::Disconnected(reason.to_owned())))
+        Err(ServerFault::Disconnected(reason.to_owned()).into())
     }
 
     fn note(&self, connected: &SqlResult<PgSession>) {
@@ -121,7 +124,7 @@ impl Server {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))?;
+            .map_err(|error| ServerFault::Disconnected(error.to_string()))?;
         let connecting = async {
             match &self.tls {
                 Some(tls) => self.open(tls.clone()).await,
@@ -196,6 +199,12 @@ impl Server {
     }
 }
 
+/// Returns the clock of the settings if it is another one than that of [`Settings::new`].
+fn injected_clock(settings: &Settings) -> Option<Clock> {
+    let is_system = std::ptr::addr_eq(Arc::as_ptr(&settings.clock), Arc::as_ptr(&SYSTEM));
+    (!is_system).then(|| settings.clock.clone())
+}
+
 /// Runs `work` until it ends, at most until `deadline`. Returns the runtime too. If `work` fails, the
 /// runtime ends in the background: its thread that resolves a name cannot be stopped, and the
 /// resolver of the operating system has no limit that the gateway knows.
@@ -206,7 +215,7 @@ fn run_until<T>(
 ) -> SqlResult<(Runtime, T)> {
     let done = match runtime.block_on(async { timeout_at(deadline.into(), work).await }) {
         Ok(done) => done.map_err(SqlError::from),
-        Err(_) => Err(SqlError::new(SqlFault::Late)),
+        Err(_) => Err(ServerFault::Late.into()),
     };
     match done {
         Ok(done) => Ok((runtime, done)),

@@ -21,9 +21,10 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
+use super::fault::ServerFault;
 use crate::sql::{
-    Param, Row, Subject,
-    error::{SqlError, SqlFault, SqlResult},
+    FaultKind, Param, Row, Subject,
+    error::{SqlError, SqlResult},
     insert::InsertPart,
 };
 
@@ -127,11 +128,9 @@ impl PgSession {
         let mut subjects = subjects.to_vec();
         // Two changes of the same two subjects wait for the same one first.
         subjects.sort_unstable();
-        statements.extend(
-            subjects
-                .iter()
-                .map(|subject| format!("SELECT pg_advisory_xact_lock({})", subject.arguments())),
-        );
+        statements.extend(subjects.iter().map(|Subject { class, hash }| {
+            format!("SELECT pg_advisory_xact_lock({class}, {hash})")
+        }));
         statements.push(READ_CLOCK.to_owned());
         let text = statements.join(";");
         self.state.set(SessionState::Open);
@@ -153,7 +152,7 @@ impl PgSession {
     pub(super) fn finish(&self, commits: bool) -> SqlResult<()> {
         let state = self.state.get();
         if state == SessionState::Broken {
-            return if commits { Err(SqlError::new(SqlFault::Aborted)) } else { Ok(()) };
+            return if commits { Err(ServerFault::Aborted.into()) } else { Ok(()) };
         }
         let is_kept = commits && state == SessionState::Open;
         self.state.set(SessionState::Open);
@@ -164,7 +163,7 @@ impl PgSession {
         }
         match ended {
             Err(error) if commits => Err(error),
-            _ if commits && !is_kept => Err(SqlError::new(SqlFault::Aborted)),
+            _ if commits && !is_kept => Err(ServerFault::Aborted.into()),
             _ => Ok(()),
         }
     }
@@ -248,18 +247,19 @@ impl PgSession {
     }
 
     pub(crate) fn try_lock(&self, subject: Subject) -> SqlResult<bool> {
-        let (class, hash) = subject.numbers();
+        let Subject { class, hash } = subject;
         let text = "SELECT pg_try_advisory_xact_lock(CAST(?1 AS INTEGER), CAST(?2 AS INTEGER))";
-        let locked = self.each(text, &[class.into(), hash.into()], |row| {
-            Ok(ControlFlow::Break(row.get::<bool>(0)?))
-        })?;
+        let locked =
+            self.each(text, &[i64::from(class).into(), i64::from(hash).into()], |row| {
+                Ok(ControlFlow::Break(row.get::<bool>(0)?))
+            })?;
         Ok(locked.unwrap_or_default())
     }
 
     pub(crate) fn share_lock(&self, subject: Subject) -> SqlResult<()> {
-        let (class, hash) = subject.numbers();
+        let Subject { class, hash } = subject;
         let text = "SELECT pg_advisory_xact_lock_shared(CAST(?1 AS INTEGER), CAST(?2 AS INTEGER))";
-        self.run(text, &[class.into(), hash.into()]).map(drop)
+        self.run(text, &[i64::from(class).into(), i64::from(hash).into()]).map(drop)
     }
 
     /// Makes the server send notifications on this connection.
@@ -312,11 +312,11 @@ impl PgSession {
         &self,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> SqlResult<T> {
-        let Some(runtime) = &self.runtime else { return Err(SqlError::new(SqlFault::Late)) };
+        let Some(runtime) = &self.runtime else { return Err(ServerFault::Late.into()) };
         let deadline = self.deadline.get().into();
         let done = match runtime.block_on(async { timeout_at(deadline, work).await }) {
             Ok(done) => done.map_err(SqlError::from),
-            Err(_) => Err(SqlError::new(SqlFault::Late)),
+            Err(_) => Err(ServerFault::Late.into()),
         };
         if let Err(error) = &done {
             self.failed(error);
@@ -334,7 +334,7 @@ impl PgSession {
     }
 
     fn failed(&self, error: &SqlError) {
-        if error.ends_connection() {
+        if error.kind() == FaultKind::Unreachable {
             self.state.set(SessionState::Broken);
         } else if self.state.get() == SessionState::Open {
             self.state.set(SessionState::Failed);

@@ -20,11 +20,11 @@ const MIN_TIME: Duration = Duration::from_millis(50);
 
 /// The time that guards may still spend on the definitions of each client.
 #[derive(Default)]
-pub(super) struct ReviewTimes(Mutex<HashMap<Option<ClientName>, Allowance>>);
+pub(super) struct ReviewTimes(Mutex<HashMap<Option<ClientName>, ReviewAllowance>>);
 
 /// Time that was left at an instant.
 #[derive(Clone, Copy)]
-struct Allowance {
+struct ReviewAllowance {
     left: Duration,
     at: Instant,
 }
@@ -40,14 +40,15 @@ impl ReviewTimes {
     /// Takes the time that guards have spent on a definition. Several lists of one client may be decided at once.
     pub(super) fn spend(&self, client: Option<&ClientName>, begun: Instant, ended: Instant) {
         let mut allowances = self.0.lock();
-        let allowance =
-            allowances.entry(client.cloned()).or_insert(Allowance { left: MAX_TIME, at: begun });
+        let allowance = allowances
+            .entry(client.cloned())
+            .or_insert(ReviewAllowance { left: MAX_TIME, at: begun });
         let left = allowance.left_at(ended).saturating_sub(ended.saturating_duration_since(begun));
-        *allowance = Allowance { left, at: ended.max(allowance.at) };
+        *allowance = ReviewAllowance { left, at: ended.max(allowance.at) };
     }
 }
 
-impl Allowance {
+impl ReviewAllowance {
     /// Returns the time that is left later.
     fn left_at(self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.at);

@@ -169,8 +169,8 @@ impl Exec {
         }
     }
 
-    /// Waits until the daemon has started the server, for at most `limit`.
-    async fn started_within(&self, limit: Duration) {
+    /// Waits until the daemon has started the server, for at most [`EXIT_TIMEOUT`].
+    async fn wait_for_start(&self) {
         let started = async {
             while let Some(state) = self.state().await
                 && state.running != Some(true)
@@ -179,15 +179,15 @@ impl Exec {
                 sleep(POLL).await;
             }
         };
-        let _ = timeout(limit, started).await;
+        let _ = timeout(EXIT_TIMEOUT, started).await;
     }
 
     async fn state(&self) -> Option<ExecInspectResponse> {
         ask("describe a session", self.engine.api().inspect_exec(&self.id)).await.ok()
     }
 
-    async fn ended_within(&self, limit: Duration) -> Option<ExecInspectResponse> {
-        timeout(limit, self.ended()).await.ok()
+    async fn ended_in_time(&self) -> Option<ExecInspectResponse> {
+        timeout(EXIT_TIMEOUT, self.ended()).await.ok()
     }
 
     /// Sends a signal to all processes of the session.
@@ -280,7 +280,7 @@ impl Drop for ExecProcesses {
             runtime.spawn(async move {
                 if !is_started {
                     // A request that was sent is carried out, although its response is not awaited.
-                    exec.started_within(EXIT_TIMEOUT).await;
+                    exec.wait_for_start().await;
                 }
                 exec.kill(lease).await;
             });
@@ -293,19 +293,19 @@ impl ExecSession {
     /// ended before it was sent a signal.
     async fn end(&mut self) -> (Option<ExecInspectResponse>, bool) {
         let ExecProcesses { lease, exec, .. } = &mut self.processes;
-        let mut state = exec.ended_within(EXIT_TIMEOUT).await;
+        let mut state = exec.ended_in_time().await;
         let before_signal = state.is_some();
         if let Some(lease) = &*lease
             && state.is_none()
         {
             exec.signal(lease, "TERM").await;
-            state = exec.ended_within(EXIT_TIMEOUT).await;
+            state = exec.ended_in_time().await;
         }
         if let Some(lease) = lease.take() {
             exec.kill(lease).await;
         }
         if state.is_none() {
-            state = exec.ended_within(EXIT_TIMEOUT).await;
+            state = exec.ended_in_time().await;
         }
         (state, before_signal)
     }

@@ -18,7 +18,7 @@ pub(super) enum PartKind {
 
 /// A message that is being written.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct MessageItem {
     slot: ItemSlot,
     /// Parts that are done.
     parts: Vec<Value>,
@@ -34,7 +34,7 @@ struct OpenPart {
     logprobs: Vec<Value>,
 }
 
-impl Message {
+impl MessageItem {
     pub(super) fn open(items: &mut Items, events: &mut ResponseEvents<'_>) -> Self {
         let slot = items.open("msg", members("in_progress", Vec::new()), events);
         Self { slot, parts: Vec::new(), part: None }

@@ -6,30 +6,54 @@ use airlock_core::{
     door::{ProposedCall, ReviewedExchange},
     tool::{GuardHook, Tool, Trust},
 };
-use wasmtime::{Store, component::InstancePre};
+use wasmtime::{
+    Store,
+    component::{ComponentExportIndex, ComponentNamedList, InstancePre, Lower},
+};
 
 use self::bindings::{GuardPre, exports::airlock::guard::hooks as wit};
 use crate::{
+    contract::v0_1::exported::exported_function,
     guard::{GuardSide, GuardVerdict, ToolOutcome},
     run::state::State,
 };
 
+/// Interface with the functions of a guard.
+const HOOKS: &str = "airlock:guard/hooks@0.1.0";
+
 /// A linked guard.
-pub(crate) struct GuardGuest(GuardPre<State<GuardSide>>);
+pub(crate) struct GuardGuest {
+    guard: GuardPre<State<GuardSide>>,
+    before_call: ComponentExportIndex,
+    after_call: ComponentExportIndex,
+    on_definition: ComponentExportIndex,
+    before_model: ComponentExportIndex,
+    after_model: ComponentExportIndex,
+}
 
 /// Checks the exports. There are no imports.
 pub(crate) fn open_guard(pre: InstancePre<State<GuardSide>>) -> wasmtime::Result<GuardGuest> {
-    Ok(GuardGuest(GuardPre::new(pre)?))
+    let guard = GuardPre::new(pre)?;
+    let component = guard.instance_pre().component();
+    Ok(GuardGuest {
+        before_call: exported_function(component, HOOKS, "before-call")?,
+        after_call: exported_function(component, HOOKS, "after-call")?,
+        on_definition: exported_function(component, HOOKS, "on-definition")?,
+        before_model: exported_function(component, HOOKS, "before-model")?,
+        after_model: exported_function(component, HOOKS, "after-model")?,
+        guard,
+    })
 }
 
 impl GuardGuest {
-    /// Checks settings. Returns the hooks of the guard, or the problem with the settings if it refuses them.
+    /// Checks settings, and the types of all functions. Returns the hooks of the guard, or the problem with the settings if
+    /// it refuses them.
     pub(crate) async fn check_settings(
         &self,
         store: &mut Store<State<GuardSide>>,
         settings: &str,
     ) -> wasmtime::Result<Result<Vec<GuardHook>, String>> {
-        let guard = self.0.instantiate_async(&mut *store).await?;
+        let guard = self.guard.instantiate_async(&mut *store).await?;
         let checked = guard.airlock_guard_hooks().call_check_settings(store, settings).await?;
         Ok(checked.map(|hooks| hooks.into_iter().map(GuardHook::from).collect()))
     }
@@ -41,10 +65,8 @@ impl GuardGuest {
         call: &ProposedCall<'_>,
         settings: &str,
     ) -> wasmtime::Result<GuardVerdict> {
-        let guard = self.0.instantiate_async(&mut *store).await?;
         let call = for_guest(call, settings);
-        let verdict = guard.airlock_guard_hooks().call_before_call(store, &call).await?;
-        Ok(from_guest(verdict))
+        self.decide(store, GuardHook::Before, (&call,)).await
     }
 
     /// Runs the hook after a call.
@@ -55,14 +77,12 @@ impl GuardGuest {
         outcome: ToolOutcome,
         settings: &str,
     ) -> wasmtime::Result<GuardVerdict> {
-        let guard = self.0.instantiate_async(&mut *store).await?;
         let call = for_guest(call, settings);
         let outcome = match outcome {
             ToolOutcome::Success(json) => wit::Outcome::Success(json),
             ToolOutcome::Failure(json) => wit::Outcome::Failure(json),
         };
-        let verdict = guard.airlock_guard_hooks().call_after_call(store, &call, &outcome).await?;
-        Ok(from_guest(verdict))
+        self.decide(store, GuardHook::After, (&call, &outcome)).await
     }
 
     /// Runs the hook on a definition, the JSON text of MCP's `Tool`.
@@ -73,7 +93,6 @@ impl GuardGuest {
         definition: String,
         settings: &str,
     ) -> wasmtime::Result<GuardVerdict> {
-        let guard = self.0.instantiate_async(&mut *store).await?;
         let listed = wit::ListedTool {
             tool: tool.full_name.as_str().to_owned(),
             client: client(tool),
@@ -82,8 +101,7 @@ impl GuardGuest {
             settings: settings.to_owned(),
             extra: None,
         };
-        let verdict = guard.airlock_guard_hooks().call_on_definition(store, &listed).await?;
-        Ok(from_guest(verdict))
+        self.decide(store, GuardHook::Definition, (&listed,)).await
     }
 
     /// Runs the hook before a request to a model, or that after its response.
@@ -94,8 +112,6 @@ impl GuardGuest {
         texts: String,
         settings: &str,
     ) -> wasmtime::Result<GuardVerdict> {
-        let guard = self.0.instantiate_async(&mut *store).await?;
-        let hooks = guard.airlock_guard_hooks();
         let seen = wit::ModelExchange {
             model: exchange.model.clone(),
             key: exchange.membership.key_name.clone(),
@@ -104,12 +120,31 @@ impl GuardGuest {
             settings: settings.to_owned(),
             extra: None,
         };
-        let verdict = if exchange.hook == GuardHook::AfterModel {
-            hooks.call_after_model(store, &seen).await?
-        } else {
-            hooks.call_before_model(store, &seen).await?
-        };
+        self.decide(store, exchange.hook, (&seen,)).await
+    }
+
+    /// Calls the function of a hook in a new instance. Fails if the function has other parameters.
+    async fn decide<P: ComponentNamedList + Lower>(
+        &self,
+        store: &mut Store<State<GuardSide>>,
+        hook: GuardHook,
+        parameters: P,
+    ) -> wasmtime::Result<GuardVerdict> {
+        let guard = self.guard.instance_pre().instantiate_async(&mut *store).await?;
+        let function = self.function(hook);
+        let function = guard.get_typed_func::<P, (wit::Verdict,)>(&mut *store, function)?;
+        let (verdict,) = function.call_async(store, parameters).await?;
         Ok(from_guest(verdict))
+    }
+
+    fn function(&self, hook: GuardHook) -> &ComponentExportIndex {
+        match hook {
+            GuardHook::Before => &self.before_call,
+            GuardHook::After => &self.after_call,
+            GuardHook::Definition => &self.on_definition,
+            GuardHook::BeforeModel => &self.before_model,
+            GuardHook::AfterModel => &self.after_model,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use airlock_core::tool::{ToolDefinition, ToolError};
 use futures_util::future::BoxFuture;
 use wasmtime::{
     Store,
-    component::{InstancePre, Resource},
+    component::{ComponentExportIndex, InstancePre, Resource},
 };
 
 pub(crate) use self::link::link;
@@ -18,6 +18,7 @@ use self::{
     results::{read_error, read_output},
 };
 use crate::{
+    contract::v0_1::{bindings::types as wit, exported::exported_function},
     plugin::{
         descriptors,
         side::{CallHandle, PluginSide},
@@ -26,12 +27,25 @@ use crate::{
     run::state::State,
 };
 
+/// Interface with the functions of a plugin.
+const TOOLS: &str = "airlock:plugin/tools@0.1.0";
+
+/// Parameters of the function `invoke`.
+type InvokeParameters<'a> = (&'a str, &'a str, Resource<CallHandle>);
+/// Results of the function `invoke`.
+type InvokeResult = (Result<wit::ToolOutput, wit::ToolError>,);
+
 /// A plugin of this version.
-struct Guest(ToolPluginPre<State<PluginSide>>);
+struct Guest {
+    plugin: ToolPluginPre<State<PluginSide>>,
+    invoke: ComponentExportIndex,
+}
 
 /// Checks the exports. The imports are linked already.
 pub(crate) fn open(pre: InstancePre<State<PluginSide>>) -> wasmtime::Result<Box<dyn ToolGuest>> {
-    Ok(Box::new(Guest(ToolPluginPre::new(pre)?)))
+    let plugin = ToolPluginPre::new(pre)?;
+    let invoke = exported_function(plugin.instance_pre().component(), TOOLS, "invoke")?;
+    Ok(Box::new(Guest { plugin, invoke }))
 }
 
 impl ToolGuest for Guest {
@@ -40,7 +54,7 @@ impl ToolGuest for Guest {
         store: &'a mut Store<State<PluginSide>>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
         Box::pin(async move {
-            let plugin = self.0.instantiate_async(&mut *store).await?;
+            let plugin = self.plugin.instantiate_async(&mut *store).await?;
             let described = plugin.airlock_plugin_tools().call_describe(store).await?;
             match described {
                 Ok(tools) => {
@@ -68,14 +82,11 @@ impl ToolGuest for Guest {
         arguments: &'a str,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>> {
         Box::pin(async move {
-            let plugin = self.0.instantiate_async(&mut *store).await?;
-            let context: Resource<CallHandle> = store.data_mut().running.table.push(CallHandle)?;
-            // Because of the alias `json`, the generated function takes a `String`.
-            let arguments = arguments.to_owned();
-            let answer = plugin
-                .airlock_plugin_tools()
-                .call_invoke(&mut *store, tool, &arguments, context)
-                .await?;
+            let plugin = self.plugin.instance_pre().instantiate_async(&mut *store).await?;
+            let invoke = plugin
+                .get_typed_func::<InvokeParameters<'_>, InvokeResult>(&mut *store, &self.invoke)?;
+            let context = store.data_mut().running.table.push(CallHandle)?;
+            let (answer,) = invoke.call_async(&mut *store, (tool, arguments, context)).await?;
             let state = store.data_mut();
             Ok(match answer {
                 Ok(output) => {

@@ -18,7 +18,7 @@ use tracing::error;
 
 use crate::{
     Effect, Lost, Use,
-    imports::tools::{Answer, TOOL_FUEL, receive},
+    imports::tools::{TOOL_FUEL, ToolReply, receive},
     plugin::side::PluginSide,
     run::{
         charge::{BASE_FUEL, charge, charge_call},
@@ -109,7 +109,7 @@ fn schema_bytes(tool: &Tool) -> usize {
 pub(crate) async fn call(
     mut store: Store<'_, PluginSide>,
     request: Request,
-) -> wasmtime::Result<Answer> {
+) -> wasmtime::Result<ToolReply> {
     charge_call(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
     let result = match decide(&mut store, &request).await? {
         Ok(admitted) => {
@@ -125,7 +125,7 @@ pub(crate) async fn call(
 pub(crate) async fn call_batch(
     mut store: Store<'_, PluginSide>,
     requests: Vec<Request>,
-) -> wasmtime::Result<Vec<Answer>> {
+) -> wasmtime::Result<Vec<ToolReply>> {
     for request in &requests {
         let bytes = request.name.len() + request.arguments.len();
         charge_call(&mut store, BASE_FUEL + TOOL_FUEL, bytes)?;
@@ -301,7 +301,7 @@ fn unbound_slot(slot: &str) -> CallError {
 }
 
 /// Returns the result of a call that ran beside its guest, or apart from it.
-fn ended(tool: ToolName, ended: Result<Answer, Lost>) -> Answer {
+fn ended(tool: ToolName, ended: Result<ToolReply, Lost>) -> ToolReply {
     ended.unwrap_or_else(|lost| {
         if matches!(lost, Lost::Panicked) {
             error!(%tool, "a tool call panicked");

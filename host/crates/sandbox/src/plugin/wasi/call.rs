@@ -48,7 +48,7 @@ impl Mounts {
 
 /// WASI state of one call.
 pub(crate) struct Wasi {
-    pub(super) context: WasiCtx,
+    pub(super) context: LazyContext,
     pub(super) files: Files,
     /// The call's own time; `None` if the real time is granted.
     pub(super) clock: Option<VirtualClock>,
@@ -61,7 +61,7 @@ impl Wasi {
     pub(crate) fn denied() -> Self {
         let files = Files::new(Tenant::GATEWAY, Pool::new(0, 1));
         let random = SeededRandom::new();
-        Self { random: Some(random), ..Self::new(&mut WasiCtxBuilder::new(), files, false) }
+        Self { random: Some(random), ..Self::new(LazyContext::new(None), files, false) }
     }
 
     /// Grants the access of `grants`, which are those of the plugin or of one of its tools, to a call
@@ -76,23 +76,26 @@ impl Wasi {
         memory: &Pool,
         recorder: Option<&CallRecorder>,
     ) -> Result<Self, Cause> {
-        let mut context = WasiCtxBuilder::new();
-        context
-            .stdout(Output::new(client, &grants.scrubber))
-            .stderr(Output::new(client, &grants.scrubber));
+        let mut context = LazyContext::new(Some(Output::new(client, &grants.scrubber)));
         let mut files = Files::new(tenant.clone(), memory.clone());
-        for directory in &grants.directories {
-            // The mounts are those of the plugin; the running tool may have less access.
-            let is_writable = directory.access == Access::ReadWrite;
-            let mount = mounts.directories.get(&directory.name).filter(|_| is_writable).cloned();
-            let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
-            context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
-            files.add(mount, recorder.map(|recorder| recorder.of_directory(&directory.request)));
+        if !grants.directories.is_empty() {
+            let mut builder = context_builder(context.output.as_ref());
+            for directory in &grants.directories {
+                // The mounts are those of the plugin; the running tool may have less access.
+                let is_writable = directory.access == Access::ReadWrite;
+                let mount =
+                    mounts.directories.get(&directory.name).filter(|_| is_writable).cloned();
+                let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+                builder.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
+                files
+                    .add(mount, recorder.map(|recorder| recorder.of_directory(&directory.request)));
+            }
+            context.built = Some(Box::new(builder.build()));
         }
         if let (Some(root), Some(quota)) = (&mounts.scratch, grants.scratch) {
             files.add_scratch(root.clone(), quota, recorder.map(CallRecorder::of_scratch));
         }
-        Ok(Self::new(&mut context, files, grants.clocks))
+        Ok(Self::new(context, files, grants.clocks))
     }
 
     /// Returns the fuel that file streams cost.
@@ -110,14 +113,52 @@ impl Wasi {
         self.files.has_changed()
     }
 
-    fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool) -> Self {
-        // Without these a guest could create sockets, although not use them.
-        context.allow_tcp(false).allow_udp(false).max_random_size(random::MAX_BYTES);
-        Self {
-            context: context.build(),
-            files,
-            clock: (!clocks).then(VirtualClock::default),
-            random: None,
-        }
+    fn new(context: LazyContext, files: Files, clocks: bool) -> Self {
+        Self { context, files, clock: (!clocks).then(VirtualClock::default), random: None }
+    }
+}
+
+/// State of wasmtime-wasi for one call. It is built when the guest first uses WASI, which most calls never do: the seeds
+/// of its random numbers alone take a thousand instructions. Only a call with directories, which may be gone, opens them
+/// at its start.
+pub(super) struct LazyContext {
+    built: Option<Box<WasiCtx>>,
+    /// Standard output of the guest; `None` if it is discarded.
+    output: Option<Output>,
+}
+
+impl LazyContext {
+    fn new(output: Option<Output>) -> Self {
+        Self { built: None, output }
+    }
+
+    /// Returns the state.
+    pub(super) fn get(&mut self) -> &mut WasiCtx {
+        self.built.get_or_insert_with(|| Box::new(context_builder(self.output.as_ref()).build()))
+    }
+}
+
+/// Returns a builder of a state without directories.
+fn context_builder(output: Option<&Output>) -> WasiCtxBuilder {
+    let mut builder = WasiCtxBuilder::new();
+    // Without these a guest could create sockets, although not use them.
+    builder.allow_tcp(false).allow_udp(false).max_random_size(random::MAX_BYTES);
+    if let Some(output) = output {
+        builder.stdout(output.clone()).stderr(output.beside());
+    }
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_built_at_its_first_use_and_kept() {
+        let mut context = LazyContext::new(None);
+        assert!(context.built.is_none());
+        let first = std::ptr::from_mut(context.get());
+        assert!(context.built.is_some());
+        assert_eq!(std::ptr::from_mut(context.get()), first);
     }
 }

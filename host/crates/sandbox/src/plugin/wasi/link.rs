@@ -23,7 +23,7 @@ pub(crate) fn link(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<(
 
 impl WasiView for State<PluginSide> {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.call.guest.wasi.context, table: &mut self.running.table }
+        WasiCtxView { ctx: self.call.guest.wasi.context.get(), table: &mut self.running.table }
     }
 }
 
@@ -33,13 +33,13 @@ fn filesystem(state: &mut State<PluginSide>) -> FilesystemHost<'_> {
 
 fn clocks(state: &mut State<PluginSide>) -> Clocks<'_> {
     let guest = &mut state.call.guest;
-    let real =
-        WasiClocksCtxView { ctx: guest.wasi.context.clocks(), table: &mut state.running.table };
+    let context = guest.wasi.context.get();
+    let real = WasiClocksCtxView { ctx: context.clocks(), table: &mut state.running.table };
     let virtual_clock = guest.wasi.clock.as_ref();
     Clocks { real, virtual_clock, recorder: guest.recorder.as_ref() }
 }
 
 fn randomness(state: &mut State<PluginSide>) -> RandomSource<'_> {
     let wasi = &mut state.call.guest.wasi;
-    RandomSource { real: wasi.context.random(), seeded: wasi.random.as_mut() }
+    RandomSource { real: wasi.context.get().random(), seeded: wasi.random.as_mut() }
 }

@@ -41,6 +41,11 @@ impl Output {
         }
     }
 
+    /// Returns another stream of the same call, which may write as much.
+    pub(super) fn beside(&self) -> Self {
+        Self::new(&self.plugin, &self.scrubber)
+    }
+
     /// Logs as much as there is room for. The guest gets no error for the rest: its `println!`
     /// would panic.
     fn take(&self, bytes: &[u8]) {

@@ -38,6 +38,9 @@ pub(super) struct Schedule<W> {
     slots: Shares,
     /// Shares of the guests that have a slot.
     guests: HashMap<GuestId, Shares>,
+    /// Share of the last guest that had a slot and has none now. The next guest takes it, so that calls one after the
+    /// other allocate no table each.
+    spare: Option<Shares>,
     /// Most slots that one guest may have: three quarters. So a guest that takes all it can get, by
     /// sleeping in every call for example, leaves some to the others.
     share: usize,
@@ -51,6 +54,7 @@ impl<W> Schedule<W> {
         Self {
             slots: Shares::new(slots, TENANT_WEIGHT),
             guests: HashMap::new(),
+            spare: None,
             share: slots - slots / 4,
             queue: Queue::new(),
             capacity: queue,
@@ -89,7 +93,7 @@ impl<W> Schedule<W> {
         if let Some(share) = self.guests.get_mut(&flow.guest) {
             share.give_back(&flow.tenant, 1);
             if share.taken() == 0 {
-                self.guests.remove(&flow.guest);
+                self.spare = self.guests.remove(&flow.guest);
             }
         }
         // There may be several: every free slot raises the limits of each tenant.
@@ -122,8 +126,9 @@ impl<W> Schedule<W> {
 
     fn take(&mut self, flow: &Flow) {
         self.slots.take(&flow.tenant, 1);
-        let share =
-            self.guests.entry(flow.guest).or_insert_with(|| Shares::new(self.share, FLOW_WEIGHT));
+        let share = self.guests.entry(flow.guest).or_insert_with(|| {
+            self.spare.take().unwrap_or_else(|| Shares::new(self.share, FLOW_WEIGHT))
+        });
         share.take(&flow.tenant, 1);
     }
 

@@ -242,7 +242,7 @@ impl ScriptCalls for RehearsedCalls {
     fn make(
         &self,
         calls: Vec<ScriptCall>,
-        _is_block: bool,
+        is_block: bool,
     ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>> {
         Box::pin(async move {
             // All calls of a block are decided before the first of them runs.
@@ -250,8 +250,11 @@ impl ScriptCalls for RehearsedCalls {
             let mut answers = Vec::with_capacity(calls.len());
             for call in &calls {
                 answers.push(self.answer(call, &context).await?);
-                // The script has to be stopped at its deadline while guards decide about its calls.
-                tokio::task::yield_now().await;
+                // The script has to be stopped at its deadline while guards decide about its calls, or the calls of a block
+                // are answered.
+                if is_block || self.chain.view().has_guards() {
+                    tokio::task::yield_now().await;
+                }
             }
             Ok(answers)
         })

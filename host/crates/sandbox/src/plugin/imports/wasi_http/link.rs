@@ -31,8 +31,8 @@ pub(super) const FIELDS_BYTES: usize = 3 * MAX_FIELD_BYTES;
 /// its body that wait, as many as wasmtime's implementation has by default.
 const MESSAGE_BYTES: usize = 2 * FIELDS_BYTES + 3 * MAX_TEXT_BYTES + 2 * CHUNK_BYTES;
 
-type Fields = Resource<FieldMap>;
-type Outgoing = Resource<HostOutgoingRequest>;
+type FieldsResource = Resource<FieldMap>;
+type RequestResource = Resource<HostOutgoingRequest>;
 
 /// Links outgoing HTTP, on top of the other interfaces of WASI.
 pub(crate) fn link(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
@@ -65,7 +65,7 @@ fn link_fields(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     )?;
     interface.func_wrap(
         "[method]fields.clone",
-        |mut store: Store<'_, PluginSide>, (fields,): (Fields,)| {
+        |mut store: Store<'_, PluginSide>, (fields,): (FieldsResource,)| {
             reserve(store.data_mut(), FIELDS_BYTES)?;
             Ok((HostFields::clone(&mut store.data_mut().http(), fields)?,))
         },
@@ -78,14 +78,14 @@ fn link_messages(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()>
     let mut interface = linker.instance(TYPES)?;
     interface.func_wrap(
         "[constructor]outgoing-request",
-        |mut store: Store<'_, PluginSide>, (headers,): (Fields,)| {
+        |mut store: Store<'_, PluginSide>, (headers,): (FieldsResource,)| {
             reserve(store.data_mut(), MESSAGE_BYTES)?;
             Ok((types::HostOutgoingRequest::new(&mut store.data_mut().http(), headers)?,))
         },
     )?;
     interface.func_wrap(
         "[constructor]outgoing-response",
-        |mut store: Store<'_, PluginSide>, (headers,): (Fields,)| {
+        |mut store: Store<'_, PluginSide>, (headers,): (FieldsResource,)| {
             reserve(store.data_mut(), MESSAGE_BYTES)?;
             Ok((types::HostOutgoingResponse::new(&mut store.data_mut().http(), headers)?,))
         },
@@ -121,7 +121,7 @@ fn link_texts(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     let mut interface = linker.instance(TYPES)?;
     interface.func_wrap(
         "[method]outgoing-request.set-method",
-        |mut store: Store<'_, PluginSide>, (request, method): (Outgoing, Method)| {
+        |mut store: Store<'_, PluginSide>, (request, method): (RequestResource, Method)| {
             if let Method::Other(name) = &method
                 && name.len() > MAX_TEXT_BYTES
             {
@@ -132,7 +132,8 @@ fn link_texts(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     )?;
     interface.func_wrap(
         "[method]outgoing-request.set-authority",
-        |mut store: Store<'_, PluginSide>, (request, authority): (Outgoing, Option<String>)| {
+        |mut store: Store<'_, PluginSide>,
+         (request, authority): (RequestResource, Option<String>)| {
             if is_long(authority.as_ref()) {
                 return Ok((Err(()),));
             }
@@ -141,7 +142,7 @@ fn link_texts(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     )?;
     interface.func_wrap(
         "[method]outgoing-request.set-path-with-query",
-        |mut store: Store<'_, PluginSide>, (request, path): (Outgoing, Option<String>)| {
+        |mut store: Store<'_, PluginSide>, (request, path): (RequestResource, Option<String>)| {
             if is_long(path.as_ref()) {
                 return Ok((Err(()),));
             }

@@ -58,7 +58,7 @@ impl<'a> FilesystemHost<'a> {
         meter: &'a mut Meter,
     ) -> Self {
         Self {
-            wasi: WasiFilesystemCtxView { ctx: wasi.context.filesystem(), table },
+            wasi: WasiFilesystemCtxView { ctx: wasi.context.get().filesystem(), table },
             files: &mut wasi.files,
             meter,
         }

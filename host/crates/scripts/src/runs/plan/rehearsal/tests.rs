@@ -68,3 +68,14 @@ async fn a_block_yields_after_each_decision_of_guards() {
     let answers = made.await.expect("they are answered");
     assert!(answers.iter().all(Result::is_ok));
 }
+
+#[tokio::test]
+async fn a_call_on_its_own_is_answered_at_once_and_a_block_yields_after_each() {
+    let catalog = Catalog::new();
+    let calls = rehearsed(&catalog);
+    let answers = calls.make(vec![call("clock-now", "{}")], false).now_or_never();
+    let answers = answers.expect("it does not yield").expect("it is answered");
+    assert!(answers.iter().all(Result::is_ok));
+    let block = calls.make(vec![call("clock-now", "{}")], true).now_or_never();
+    assert!(block.is_none(), "the deadline of the script is looked at");
+}

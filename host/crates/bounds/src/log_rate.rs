@@ -8,16 +8,16 @@ use std::{
 
 use parking_lot::Mutex;
 
-use airlock_core::tenant::Tenant;
+use crate::tenant::Tenant;
 
 /// Bytes that a tenant's calls may write in a burst: all lines of one call at the default limits.
-pub(super) const BURST_BYTES: u64 = 4 << 20;
+const BURST_BYTES: u64 = 4 << 20;
 /// Bytes a second that a tenant's calls may write in the long run.
-pub(super) const BYTES_PER_SECOND: u64 = 64 << 10;
+const BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// Buckets of one plugin, by tenant.
 #[derive(Debug, Default)]
-pub(crate) struct LogRate {
+pub struct LogRate {
     /// Buckets that are not full.
     buckets: Mutex<HashMap<Tenant, Bucket>>,
 }
@@ -33,16 +33,18 @@ struct Bucket {
 
 /// Decision about one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LineVerdict {
+pub enum LineVerdict {
+    /// The line is written.
     Write,
     /// The line is dropped, and it is the first one since a line was written: a warning is due.
     DropAndSay,
+    /// The line is dropped.
     Drop,
 }
 
 impl LogRate {
     /// Decides about a line of `bytes` bytes.
-    pub(crate) fn take(&self, tenant: &Tenant, bytes: usize) -> LineVerdict {
+    pub fn take(&self, tenant: &Tenant, bytes: usize) -> LineVerdict {
         self.take_at(Instant::now(), tenant, bytes as u64)
     }
 
