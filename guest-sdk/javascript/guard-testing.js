@@ -107,7 +107,7 @@ export class Gateway {
 }
 
 function objectOf(value) {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('it is no object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('it is not an object');
 }
 
 /** Returns the JSON text of a value with sorted members, without the texts of these members. */

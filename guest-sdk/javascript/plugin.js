@@ -15,7 +15,7 @@ const HINTS = ['readOnly', 'destructive', 'idempotent', 'openWorld'];
 class Tool {
   constructor(definition) {
     const { name, description, run, annotations = {} } = definition;
-    if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a tool; use 1 to 64 of a-z, A-Z, 0-9, _ and -`);
+    if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a valid name of a tool; use 1 to 64 of a-z, A-Z, 0-9, _ and -`);
     const wrong = (problem) => new TypeError(`tool ${name}: ${problem}`);
     for (const member of Object.keys(definition)) {
       if (!MEMBERS.includes(member)) throw wrong(`unknown member ${member}; known are ${MEMBERS.join(', ')}`);

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::{Error, schema};
 
-/// Longest piece of an argument that a message repeats, in characters.
+/// Longest piece of an argument that a message repeats, in characters. The model that reads the message has written the
+/// argument, which may have 1 MiB.
 const EXCERPT_MAX: usize = 40;
 
 /// The values that a message is about.

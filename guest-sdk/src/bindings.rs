@@ -10,3 +10,6 @@ wit_bindgen::generate!({
     pub_export_macro: true,
     default_bindings_module: "::airlock_guest::__private::bindings",
 });
+
+/// Maximum keys of one page and of one reading (`host.wit`): the host copies them into the guest at once.
+pub(crate) const MAX_PAGE_KEYS: u32 = 1_000;

@@ -38,11 +38,10 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::bindings::MAX_PAGE_KEYS;
 use crate::host::kv as host;
 use crate::{Error, ErrorKind, wire};
 
-/// Largest number of keys on one page, as the host has it (`host.wit`).
-const MAX_PAGE_KEYS: u32 = 1_000;
 /// Number of attempts that [`Store::update`] makes before it fails.
 const TRIES: u32 = 16;
 

@@ -57,7 +57,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::requested::Requested;
-use self::state::{CURRENT, CallContext, Secret, Server, State};
+use self::state::{CURRENT, CallContext, HttpResponder, Secret, State};
 pub use self::state::{Line, Progress};
 use self::store::Contents;
 use crate::http::{HttpError, Request, Response};
@@ -101,7 +101,7 @@ impl Host {
         if let Some(requested) = &self.state().requested {
             requested.expect_http();
         }
-        let server: Server = Rc::new(move |request| {
+        let server: HttpResponder = Rc::new(move |request| {
             let response: Result<Response, HttpError> = server(&request.clone().into()).into();
             response.map(Response::into_host).map_err(HttpError::into_host)
         });

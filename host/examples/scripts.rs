@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The script stops at each call that needs an approval.
     while let RunState::Pending(run) = state {
         // Bytes, which another process may load as well.
-        let bytes = run.dump().into_bytes();
+        let bytes = run.dump()?.into_bytes();
         let mut run = PendingRun::load(&RunDump::from_bytes(bytes)?, functions.clone())?;
         decide(&mut run)?;
         state = runner.resume(run).await?;

@@ -1,8 +1,8 @@
 //! Airlock: a hardened gateway between language models and tools.
 //!
-//! Every tool call, wherever it comes from, crosses one policy decision. All code that the operator
-//! did not write runs in a WebAssembly sandbox with hard limits. This package has the command line, and re-exports
-//! what embedders use of the crates below `host/crates`, which the compiler keeps apart, in the direction of data flow:
+//! Every tool call, whatever makes it, passes one policy decision. Plugins, guards and the scripts of models run in a
+//! WebAssembly sandbox with hard limits. This package contains the command line, and re-exports the items of the
+//! crates in `host/crates` that embedders use. The crates, in the direction of data flow:
 //!
 //! | crate | purpose |
 //! |---|---|
@@ -12,14 +12,14 @@
 //! | `plugin-cli` | the commands of `airlock plugin` |
 //! | `terminal` | what commands share: output, questions, a gateway for the time of one command |
 //! | [`config`], [`settings`] | the configuration file → the settings of each crate; their types |
-//! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds, with its requests, tools and servers |
+//! | `gateway` | joins the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds, with its requests, tools and servers |
 //! | `ingress` | sockets and connections: TLS, the Unix socket, limits, eviction, drain; it knows no API |
 //! | `server` | routes, admission, and the APIs of callers; one file per API |
 //! | `operator-api` | the API of operators: management, approvals, events, diagnostics, logins |
 //! | `responses` | OpenAI's Responses API without its routes: translation, stored responses |
 //! | `replicas` | the gateways that share a store: forwards requests to the one that has the state |
 //! | `http` | the parts of requests and responses that all APIs share: bodies, credentials, errors, streams |
-//! | `requests` | what a request sees, holds and starts, whether it comes over HTTP or from the program |
+//! | `requests` | the view of a request and its chats, whether it comes over HTTP or from the program |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
 //! | `model` | providers of models: addresses, sign-in, retries, fallbacks |
@@ -27,7 +27,7 @@
 //! | `conversation` | one typed conversation with a model, in the APIs of callers and providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | `core` | [`door`]: the policy decision; [`tool`]: tools as plain data; secrets, the protocol of a run |
-//! | `bounds` | the limits of one call with their units; tenants and their shares of bounded resources |
+//! | `bounds` | the limits of one call with their units; tenants and their shares of bounded resources; the memory of requests |
 //! | `upstream` | MCP servers as sources of tools: supervision, pins, relay, status |
 //! | `mcp-client` | the protocol towards one MCP server: link, handshake, transports |
 //! | `mcp-oauth` | the credentials at one MCP server over HTTP: logins, exchanged tokens, headers; its settings |
@@ -46,7 +46,7 @@
 //! | `registry` | components in OCI registries and at URLs: pull, push, download |
 //! | `admin-page` | the admin page for operators: its files, embedded |
 //! | `authoring` | `airlock plugin`: new, build, check, install |
-//! | `management` | operators, and the settings that they change while the gateway runs |
+//! | `management` | the management API: operators, and the settings that they change while the gateway runs |
 //! | `identity` | access tokens of callers |
 //! | `tls` | certificates and keys: read, bounded and checked |
 //! | `telemetry` | spans; the export of traces, metrics and log records over OTLP |
@@ -76,7 +76,9 @@ pub use airlock_catalog as catalog;
 pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_conversation as conversation;
-pub use airlock_core::{door, model_control, secret::Secret, tenant::Tenant, tool};
+pub use airlock_core::{
+    door, model_control, request_memory::ChargeRefused, secret::Secret, tenant::Tenant, tool,
+};
 pub use airlock_egress::tls;
 pub use airlock_gateway::{
     BadNativeTool, BadServer, CallReply, CallToApprove, ChatEvent, ChatEvents, ChatFailure,
@@ -88,7 +90,6 @@ pub use airlock_ingress::{BodyError, PeerAddress, PeerCertificate};
 pub use airlock_management::{NewKeyValue, SetupToken};
 pub use airlock_mcp_client::{ConnectFailure, ServerStream, ServerTransport};
 pub use airlock_model::{ModelFailure, ModelReply, ModelSource};
-pub use airlock_requests::ChargeRefused;
 pub use airlock_runner as runner;
 pub use airlock_sandbox as sandbox;
 pub use airlock_server::{GatewayBody, GatewayService};

@@ -46,12 +46,13 @@ pub mod upstream {
 pub mod plugin {
     pub use airlock_core::{
         limit::{GuestLimit, GuestLimitSet},
+        profile::Profile,
         secret::{BadSource, SecretSource, SourceError},
     };
     pub use airlock_egress::{BadCredential, BadRule, Injection, Rule};
     pub use airlock_plugin::{
         BadPublisherKey, ComponentSource, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota,
-        Profile, PublisherKey, Publishers, SecretGrant, Settings, SignatureError,
+        PublisherKey, Publishers, SecretGrant, Settings, SignatureError,
     };
 }
 

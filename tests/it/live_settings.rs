@@ -69,7 +69,7 @@ async fn a_new_server_is_connected_and_a_removed_one_is_gone_with_its_process() 
     edit(&gateway, |config| clients(config).push(entry("up", [])));
     gateway.connected("up").await;
     let process = pid(&gateway).await;
-    let taken = logged(&gateway, "changed settings taken").await;
+    let taken = logged(&gateway, "changed settings applied").await;
     assert!(taken.contains("added=\"up\""), "{taken}");
     let text = gateway.metrics().await;
     assert!(text.contains("airlock_tool_calls_total{client=\"up\",tool=\"up-pid\""), "{text}");
@@ -190,7 +190,7 @@ async fn a_removed_key_is_refused_and_a_new_one_accepted() {
     })
     .await;
     assert_eq!(with_key(&gateway, BOB).await.status, 200);
-    let taken = logged(&gateway, "changed settings taken").await;
+    let taken = logged(&gateway, "changed settings applied").await;
     assert!(
         taken.contains("keys_added=\"bob\"") && taken.contains("keys_removed=\"ann\""),
         "{taken}"
@@ -208,7 +208,7 @@ async fn an_invalid_file_changes_nothing() {
         config["governance"]["virtual_keys"] = json!([]);
         config["server"]["max_conections"] = json!(1);
     });
-    let refused = logged(&gateway, "so no entry of it is taken").await;
+    let refused = logged(&gateway, "so none of its entries is applied").await;
     assert!(refused.contains("server.max_conections"), "{refused}");
     assert_eq!(with_key(&gateway, ANN).await.content(), process);
 }

@@ -52,9 +52,9 @@ async fn new_grants_and_new_plugins_are_taken_and_the_keys_that_need_a_restart_a
     gateway.connected("notes").await;
     gateway.connected("text").await;
     let _ = add_note(&gateway).await.ok();
-    let taken = logged(&gateway, "changed settings taken").await;
+    let taken = logged(&gateway, "changed settings applied").await;
     assert!(taken.contains("wasm_config.grants.kv.notes") && taken.contains("text"), "{taken}");
-    let pending = logged(&gateway, "taken only when the gateway is restarted").await;
+    let pending = logged(&gateway, "applied only when the gateway is restarted").await;
     assert!(pending.contains("server.listen"), "{pending}");
     assert!(!pending.contains("client_configs"), "{pending}");
 
@@ -75,7 +75,7 @@ async fn a_broken_file_changes_nothing_and_the_reason_is_logged_and_returned() {
     });
     let refused = logged(&gateway, "the configuration file is invalid or").await;
     assert!(refused.contains("server.max_conections"), "{refused}");
-    assert!(refused.contains("so no entry of it is taken"), "{refused}");
+    assert!(refused.contains("so none of its entries is applied"), "{refused}");
     let _ = add_note(&gateway).await.ok();
     let reload = gateway.post("/api/mcp/client/notes/reload", &json!({})).await;
     assert_eq!((reload.status, reload.code()), (422, "configuration_invalid"), "{}", reload.body);

@@ -84,7 +84,7 @@ async fn a_stream_ends_at_its_provider_and_the_next_request_goes_to_the_new_one(
 
     edit(&gateway, |config| config["providers"]["fake"]["base_url"] = json!(new.base_url()));
     kill_process(gateway.pid(), Signal::HUP).expect("it runs");
-    let taken = logged(&gateway, "changed settings taken").await;
+    let taken = logged(&gateway, "changed settings applied").await;
     assert!(taken.contains("settings=\"providers.fake.base_url\""), "{taken}");
     assert_eq!(content(gateway.chat("fake/m", "go").await), "new");
     edit(&gateway, |config| config["providers"]["other"] = provider(&other));
@@ -130,7 +130,7 @@ async fn limits_and_the_need_for_a_key_are_in_force_and_what_waits_for_a_restart
     assert_eq!(answer["status"], "success", "{answer:#}");
     let waiting = json!(["mcp.tool_manager_config.max_call_depth", "server.listen"]);
     assert_eq!(answer["restart"], waiting, "{answer:#}");
-    let taken = logged(&gateway, "changed settings taken").await;
+    let taken = logged(&gateway, "changed settings applied").await;
     let live = "server.allowed_origins, server.max_body, server.require_virtual_key\"";
     assert!(taken.contains(live), "{taken}");
     let shown = gateway.get("/api/config").await.ok();

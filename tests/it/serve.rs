@@ -260,7 +260,7 @@ async fn unknown_fields_pass_through_to_the_provider_and_back() {
 async fn no_call_runs_if_a_model_asks_for_thousands_at_once() {
     let by_count = "the model's response has 10000 tool calls, more than the limit of 1024; none of them was made";
     let by_memory =
-        "provider 'fake' answered with JSON that needs more memory than the gateway permits";
+        "provider 'fake' responded with JSON that needs more memory than the gateway permits";
     for (count, told) in [(10_000, by_count), (100_000, by_memory)] {
         let calls = vec![("server-echo", json!({})); count];
         let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;

@@ -98,7 +98,7 @@ async fn an_outage_of_the_store_is_logged_when_it_begins_and_when_it_is_over() {
     let setup = setup.set("/store", store.display().to_string());
     let gateway = setup.listen_with(&[]).await;
     logged(&gateway, "the operators of the store cannot be read").await;
-    logged(&gateway, "the store cannot be read, so no entry").await;
+    logged(&gateway, "the store cannot be read, so none").await;
     fs::remove_dir(&store).expect("removed");
     logged(&gateway, "the operators of the store are read again").await;
     logged(&gateway, "the configuration file and the store are read again").await;

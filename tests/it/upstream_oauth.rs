@@ -257,6 +257,7 @@ async fn documents_that_lead_elsewhere_or_never_end_are_refused_with_the_reason(
         (Flaw::NoPkce, "PKCE"),
         (Flaw::OwnParameter, "its query sets \"resource\""),
         (Flaw::NoRegistration, "set `oauth_config.client_id`"),
+        (Flaw::LongClient, "the identifier or the secret has 5000 bytes"),
     ] {
         let peer = Peer::start(flaw).await;
         let setup = setup(&peer);

@@ -88,7 +88,7 @@ test('the gateway of tests refuses what a gateway refuses', () => {
   const texts = [{ role: 'user', text: 'a' }];
   for (const [decide, problem] of [
     [() => returning('before', undefined).before('a-b'), 'made no decision'],
-    [() => returning('before', rewrite([])).before('a-b'), 'it is no object'],
+    [() => returning('before', rewrite([])).before('a-b'), 'it is not an object'],
     [() => returning('before', rewriteText('{')).before('a-b'), 'is not valid'],
     [() => returning('after', ask('sure?')).after('a-b', {}, {}), 'only before a call'],
     [() => returning('after', rewrite({ content: 'text' })).after('a-b', {}, {}), '`content` is not an array'],

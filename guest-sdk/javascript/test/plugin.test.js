@@ -221,7 +221,7 @@ test('arguments that are no object, unknown tools and unknown arguments are refu
 
 test('a tool that no caller could use is refused where it is defined', () => {
   const cases = [
-    [{ name: 'a b' }, /"a b" is no name of a tool/],
+    [{ name: 'a b' }, /"a b" is not a valid name of a tool/],
     [{ description: '' }, /tool it: it has no description/],
     [{ run: 1 }, /tool it: run is no function/],
     [{ inputs: {} }, /tool it: unknown member inputs; known are name/],

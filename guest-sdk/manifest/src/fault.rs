@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::key_path::KeyPath;
 
-/// The most faults that are reported. A hostile manifest could have one for every few bytes.
+/// The most faults that are reported. A hostile manifest of 256 KiB could have one for every few bytes.
 pub(crate) const MAX_FAULTS: usize = 50;
 
 /// One fault.

@@ -9,16 +9,19 @@ pub(crate) use self::url::defect as url_defect;
 pub(crate) const ANY: &str = "*";
 /// Maximum length of a reason, in characters: people read it before they grant anything.
 const MAX_REASON: usize = 300;
-/// Maximum length of a version, in bytes, as in the schema.
+/// Maximum length of a version, in bytes, as in the schema: the author chooses it, and an operator reads it on one line
+/// before the decision.
 const MAX_VERSION: usize = 128;
-/// Maximum digits of a number in a version, a size or a time. The next power of ten has no use, and
-/// a number of them in any unit fits into 64 bits.
+/// Maximum digits of a number in a version, as in the schema: every such number fits into 32 bits.
 const MAX_VERSION_DIGITS: usize = 9;
+/// Maximum digits of a size or a time, as in the schema: every such number of GiB in bytes, or of hours in milliseconds,
+/// fits into 64 bits.
 const MAX_DIGITS: usize = 10;
 /// Units of sizes and times.
 const SIZE_UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
 const TIME_UNITS: [&str; 4] = ["ms", "s", "m", "h"];
-/// Maximum length of a requested tool name, in bytes; longer than any name in the catalog.
+/// Maximum length of a requested tool name, in bytes, as in the schema. A name in the catalog has at most 64; a
+/// manifest may name 256.
 const MAX_TOOL_NAME: usize = 128;
 /// Maximum length of a text in a message, in bytes: a hostile manifest could have one of any length.
 const MAX_SHOWN: usize = 64;

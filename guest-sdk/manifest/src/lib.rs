@@ -23,7 +23,7 @@ pub use self::{
     form::{Form, Read},
     key_path::{KeyPath, Step},
     keys::{SCHEMA, key_paths},
-    source::{FILE, MAX_BYTES, Source, read},
+    source::{FILE, MAX_BYTES, ManifestSource, read},
 };
 
 /// Name of the custom section that holds the manifest.

@@ -9,11 +9,12 @@ use crate::keys::{EFFECTS, Key, KeyKind, MANIFEST};
 
 /// Maximum number of requests of one kind: an operator decides about each.
 const MAX_NAMED: usize = 32;
-/// Maximum number of elements of a list, as in the schema: the rules compare them with each other.
+/// Maximum number of elements of a list, as in the schema: the rules compare them with each other, which is 65,000 pairs.
 const MAX_ELEMENTS: usize = 256;
 /// Maximum number of tools: no catalog takes more from one source.
 const MAX_TABLES: usize = 2_000;
-/// Maximum length of the name of a request, in bytes, as in the schema.
+/// Maximum length of the name of a request, in bytes, as in the schema: an operator writes it into the configuration, and
+/// the cost of a suggestion is the product of two lengths.
 const MAX_NAME: usize = 64;
 /// Least similarity of a suggested key (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;

@@ -19,14 +19,15 @@ pub const FILE: &str = "plugin.toml";
 /// Maximum size of a manifest in its embedded form, in bytes: it is parsed before anyone has accepted the component.
 pub const MAX_BYTES: usize = 256 << 10;
 
-/// Most bytes of plugin.toml, and of the schema that it names: four times [`MAX_BYTES`], for comments.
+/// Most bytes of plugin.toml, and of the schema that it names: four times [`MAX_BYTES`], for comments. The name of a
+/// schema may be that of any file, such as a data set of gigabytes.
 const MAX_FILE: u64 = 1 << 20;
 /// Requests that only WASI can fulfil, by their keys in `request`.
 const OF_WASI: [&str; 3] = ["clocks", "files", "scratch"];
 
 /// A `plugin.toml` that is TOML.
 #[derive(Debug)]
-pub struct Source {
+pub struct ManifestSource {
     /// The manifest in its embedded form, and the table `build` of the file.
     pub document: Value,
     /// The files that it was made from.
@@ -41,7 +42,7 @@ pub struct Source {
 
 /// Reads `plugin.toml` in a directory; `None` if there is no such file. Fails if it is not TOML; its
 /// keys are not checked.
-pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
+pub fn read(directory: &Path) -> Result<Option<ManifestSource>, BadManifest> {
     let file = directory.join(FILE);
     let text = match read_bounded(&file) {
         Ok(text) => text,
@@ -52,8 +53,13 @@ pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
         }
     };
     let document = parse(&text)?;
-    let mut source =
-        Source { document, files: vec![file], text, schema: None, is_schema_in_code: false };
+    let mut source = ManifestSource {
+        document,
+        files: vec![file],
+        text,
+        schema: None,
+        is_schema_in_code: false,
+    };
     source.schema = source.read_schema(directory).err();
     Ok(Some(source))
 }
@@ -61,7 +67,7 @@ pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
 /// Reads a text file of at most [`MAX_FILE`] bytes. A device or a pipe might never end.
 fn read_bounded(file: &Path) -> io::Result<String> {
     if !fs::metadata(file)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
     let read = fs::File::open(file)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
@@ -106,7 +112,7 @@ fn json_of(value: toml::Value) -> Value {
     }
 }
 
-impl Source {
+impl ManifestSource {
     /// Puts the content of the file that `config.schema_file` names in its place.
     fn read_schema(&mut self, directory: &Path) -> Result<(), Fault> {
         let Some(config) = self.document.get_mut("config").and_then(Value::as_object_mut) else {

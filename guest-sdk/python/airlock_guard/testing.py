@@ -131,7 +131,7 @@ class Gateway:
 
 def _object(value: Any) -> None:
     if not isinstance(value, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
 
 
 def _without_texts(value: Any) -> Any:

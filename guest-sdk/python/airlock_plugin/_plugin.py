@@ -44,7 +44,7 @@ def plugin(*tools: Tool[..., Any], config: Any = None) -> type[Tools]:
             raise TypeError(f"{getattr(tool, '__name__', tool)!r} is no tool; put @tool before the function")
         name = tool.descriptor.name
         if not _NAME.fullmatch(name):
-            raise TypeError(f"{name!r} is no name of a tool; use 1 to 64 of a-z, A-Z, 0-9, _ and -")
+            raise TypeError(f"{name!r} is not a valid name of a tool; use 1 to 64 of a-z, A-Z, 0-9, _ and -")
         if name in table:
             raise TypeError(f"there are two tools with the name {name!r}")
         table[name] = tool

@@ -147,7 +147,7 @@ class TheGateway(unittest.TestCase):
         texts = [ModelText("user", "a")]
         for decide, problem in [
             (lambda: returning("before", None).before("a-b"), "made no decision"),
-            (lambda: returning("before", rewrite([])).before("a-b"), "it is no object"),
+            (lambda: returning("before", rewrite([])).before("a-b"), "it is not an object"),
             (lambda: returning("before", rewrite_text("{")).before("a-b"), "is not valid"),
             (lambda: returning("after", ask("sure?")).after("a-b", {}, {}), "only before a call"),
             (lambda: returning("after", rewrite({"content": "text"})).after("a-b", {}, {}), "`content` is not an array"),

@@ -290,7 +290,7 @@ class Failures(unittest.TestCase):
             plugin(ping)  # type: ignore[arg-type]
         with self.assertRaisesRegex(TypeError, "two tools with the name 'ping'"):
             plugin(tool(ping), tool(ping))
-        with self.assertRaisesRegex(TypeError, "'a b' is no name of a tool"):
+        with self.assertRaisesRegex(TypeError, "'a b' is not a valid name of a tool"):
             plugin(tool(name="a b")(ping))
 
     def test_refusals_of_the_host_keep_their_kind(self) -> None:

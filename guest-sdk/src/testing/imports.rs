@@ -87,7 +87,7 @@ pub(crate) mod kv {
     use crate::testing::state::{NO_HOST, current};
 
     pub(crate) use crate::bindings::airlock::host::kv::{Entry, KvError};
-    pub(crate) use crate::testing::store::Store;
+    pub(crate) use crate::testing::store::TestStore as Store;
 
     pub(crate) fn open(name: &str) -> Result<Store, KvError> {
         let state = current().ok_or_else(|| KvError::Unavailable(NO_HOST.to_owned()))?;
@@ -163,11 +163,11 @@ pub(crate) mod tools {
 
 pub(crate) mod http {
     use crate::bindings::airlock::host::http::{HttpError, HttpErrorKind};
-    use crate::testing::state::{NO_HOST, Server, State, current};
+    use crate::testing::state::{HttpResponder, NO_HOST, State, current};
 
     pub(crate) use crate::bindings::airlock::host::http::{Header, Redirects, Request, Response};
 
-    /// Largest number of secrets that one request names.
+    /// Largest number of secrets that one request names, as the host has it (`host.wit`).
     const CREDENTIALS_MAX: usize = 8;
 
     pub(crate) fn send(request: &Request) -> Result<Response, HttpError> {
@@ -185,7 +185,7 @@ pub(crate) mod http {
         Ok(response)
     }
 
-    fn permit(state: &State, request: &Request) -> Result<Server, HttpError> {
+    fn permit(state: &State, request: &Request) -> Result<HttpResponder, HttpError> {
         const DENIED: &str = "the request is not permitted";
         if request.credentials.len() > CREDENTIALS_MAX {
             let message = format!("a request has at most {CREDENTIALS_MAX} credentials");

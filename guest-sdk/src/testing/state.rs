@@ -19,7 +19,8 @@ pub(super) const NO_HOST: &str =
     "there is no host outside a gateway; tests have `airlock_guest::testing::Host`";
 
 /// Responds to requests, in the types of the contract.
-pub(super) type Server = Rc<dyn Fn(&http::Request) -> Result<http::Response, http::HttpError>>;
+pub(super) type HttpResponder =
+    Rc<dyn Fn(&http::Request) -> Result<http::Response, http::HttpError>>;
 /// Responds to calls of a tool.
 type ToolFunction = Rc<dyn Fn(Value) -> Result<Output, Error>>;
 
@@ -62,7 +63,7 @@ pub(super) struct State {
     /// The requests of the crate's `plugin.toml`; `None` if it has none.
     pub(super) requested: Option<Requested>,
     pub(super) config: RefCell<Map<String, Value>>,
-    pub(super) server: RefCell<Option<Server>>,
+    pub(super) server: RefCell<Option<HttpResponder>>,
     pub(super) stores: RefCell<BTreeMap<String, Rc<RefCell<Contents>>>>,
     pub(super) secrets: RefCell<BTreeMap<String, Secret>>,
     pub(super) tools: RefCell<BTreeMap<String, ToolFunction>>,

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
+use crate::bindings::MAX_PAGE_KEYS;
 use crate::bindings::airlock::host::kv::{Entry, KeyPage, KvError};
 
-/// Longest key and longest value, in bytes, as the host has them (`host.wit`).
+/// Longest key, in bytes, as the host has it (`host.wit`): what passes in a test must pass in a gateway.
 const MAX_KEY_BYTES: usize = 512;
+/// Longest value, in bytes, as the host has it (`host.wit`).
 const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Most bytes of the values of one reading: those that the host copies at once by default.
 const MAX_READ_BYTES: usize = 8 << 20;
-/// Largest number of keys in one page and in one reading, as the host has it (`host.wit`).
-const MAX_KEYS: usize = 1_000;
 /// Bytes that an entry counts besides its key and its value.
 const ENTRY_BYTES: usize = 64;
 
 /// An open store.
 #[derive(Debug)]
-pub(crate) struct Store(Rc<RefCell<Contents>>);
+pub(crate) struct TestStore(Rc<RefCell<Contents>>);
 
 /// The entries of a store.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Contents {
     }
 }
 
-impl Store {
+impl TestStore {
     pub(super) fn new(contents: Rc<RefCell<Contents>>) -> Self {
         Self(contents)
     }
@@ -71,7 +71,7 @@ impl Store {
     }
 
     pub(crate) fn get_many(&self, keys: &[String]) -> Result<Vec<Option<Entry>>, KvError> {
-        if keys.len() > MAX_KEYS {
+        if keys.len() > MAX_PAGE_KEYS as usize {
             return Err(KvError::TooLarge);
         }
         let found: Vec<_> = keys.iter().map(|key| self.get(key)).collect::<Result<_, _>>()?;
@@ -130,7 +130,7 @@ impl Store {
         let after = cursor.map_or(Bound::Unbounded, Bound::Excluded);
         let found = contents.entries.range::<str, _>((after, Bound::Unbounded)).map(|(key, _)| key);
         let mut found = found.filter(|key| key.starts_with(prefix));
-        let limit = (limit as usize).clamp(1, MAX_KEYS);
+        let limit = limit.clamp(1, MAX_PAGE_KEYS) as usize;
         let keys: Vec<String> = found.by_ref().take(limit).cloned().collect();
         let next = found.next().and_then(|_| keys.last().cloned());
         Ok(KeyPage { keys, next })

@@ -141,8 +141,8 @@ fn report<'a>(
     }
 }
 
-/// Prints why there may be no such tool: the tools of any client that have the name, the sources that
-/// could have it and are not connected or hold tools back, else that the tool is unknown or not
+/// Prints possible reasons that there is no such tool: tools of other clients with the name, sources that
+/// could have it and are not connected or withhold tools, else that the tool is unknown or not
 /// permitted.
 async fn explain(args: &CallArgs, config: &Config, gateway: &Gateway) {
     if client_of(&args.name).is_none() {

@@ -228,7 +228,7 @@ mod tests {
         assert!(commands.contains("`airlock plugin accept p --config HOME/"), "{changed}");
         fs::write(&path, "this is a text").expect("written");
         let unreadable = checked(&file).await.expect_err("nothing tells what was accepted");
-        assert!(unreadable.contains("HOME/airlock.lock is no lock file"), "{unreadable}");
+        assert!(unreadable.contains("HOME/airlock.lock is not a lock file"), "{unreadable}");
     }
 
     #[tokio::test]

@@ -94,7 +94,7 @@ async fn add(args: &AddArgs) -> anyhow::Result<CommandOutcome> {
     let element = match &args.file {
         Some(file) => {
             let text = input::file(Path::new(file))?;
-            serde_json::from_str(&text).with_context(|| format!("{file} is no JSON"))?
+            serde_json::from_str(&text).with_context(|| format!("{file} is not JSON"))?
         }
         None => element(args)?,
     };

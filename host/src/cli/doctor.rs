@@ -44,14 +44,14 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 /// Longest part of a finding that is shown to people, in characters.
 const WIDTH: usize = 1_000;
 
-/// Find what is wrong with the machine, the configuration, the store and the servers
+/// Find faults of the machine, the configuration, the store and the servers
 ///
 /// Checks the configuration and the files that it names, the lock file, the modes of secrets, disk, memory, open files,
 /// kernel and processor, the store, the audit log, certificates, the address of the gateway, MCP servers and providers.
-/// Nothing is changed. MCP servers over HTTP are connected to; those that are processes are not started. Providers get no
-/// key. Secrets are never shown. Each check has 5 seconds, and all run at the same time.
+/// The command changes nothing. It connects to MCP servers over HTTP, and starts none that are processes. It sends no keys
+/// to providers, and never shows secrets. Each check has 5 seconds, and all run at the same time.
 ///
-/// Ends with 0 if there is no error, and with 1 if there is one. A warning is no error. Servers and other elements that
+/// The exit code is 1 if there is an error, else 0. A warning is not an error. Servers and other elements that
 /// operators keep in the store are not checked; a running gateway shows their state.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -60,7 +60,7 @@ const WIDTH: usize = 1_000;
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     config: ConfigFile,
-    /// Leave out what needs the network: MCP servers over HTTP, providers, and a store on a server.
+    /// Leave out checks that need the network: MCP servers over HTTP, providers, and a store on a server.
     #[arg(long)]
     offline: bool,
     /// Print a JSON document: `{ok, file, findings: [{code, subject, status, found, valid, fix}]}`, where `status` is

@@ -22,8 +22,8 @@ use airlock_terminal::{
 ///
 /// Reads Bifrost's `config.json`, or the list of MCP servers of a desktop agent (`mcpServers`, and
 /// `servers` of VS Code), and writes a configuration of the gateway. Prints a line for each setting:
-/// whether it was taken, has another form or no meaning here, or was refused, and why. Nothing is
-/// started. The exit code is 1 if the result must be corrected before a gateway can use it, or if the
+/// it was `taken`, was `changed` to another form, has `no meaning` here, was `refused` or is `invalid`, and why.
+/// Nothing is started. The exit code is 1 if the result must be corrected before a gateway can use it, or if the
 /// file has no server and no provider that the gateway can use: then nothing is written.
 #[derive(Debug, clap::Args)]
 #[command(

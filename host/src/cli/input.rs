@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-/// Largest input, in bytes. The door's limit on arguments is smaller, so that the door is what refuses
-/// oversized ones.
+/// Largest input, in bytes. A pipe may never end. The door's limit on arguments is smaller, so that the door is what
+/// refuses oversized ones.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads all of standard input.

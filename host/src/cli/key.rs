@@ -13,9 +13,9 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 /// Path of the keys in the management API.
 const PATH: &str = "/api/governance/virtual-keys";
 
-/// Make, list, rotate and revoke virtual keys
+/// Create, list, rotate and revoke virtual keys
 ///
-/// A virtual key is the credential of a caller, and opens the tools that it names. Its value is shown once. Running
+/// A virtual key is the credential of a caller, and permits the tools that it names. Its value is shown once. Running
 /// gateways that use the same store accept a new key, and refuse a revoked one, within a second.
 ///
 /// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
@@ -48,12 +48,12 @@ enum KeyCommand {
 struct NewArgs {
     #[command(flatten)]
     gateway: RunningGateway,
-    /// Name of the key, which the log has.
+    /// Name of the key, which appears in the log.
     name: String,
-    /// Tools that it opens: a client, with all its tools or with those named. May be given several times.
+    /// Tools that it permits: a client, with all its tools or with those named. May be given several times.
     #[arg(long, value_name = "CLIENT[=TOOL,…]")]
     tools: Vec<String>,
-    /// Role whose tools it opens too. May be given several times.
+    /// Role whose tools it permits too. May be given several times.
     #[arg(long = "role", value_name = "NAME")]
     roles: Vec<String>,
     /// Environment that it is bound to.
@@ -90,7 +90,7 @@ struct RotateArgs {
     gateway: RunningGateway,
     /// Name or identifier of the key.
     key: String,
-    /// Time that the old value stays valid, such as 90m or 7d. Default: it is refused at once.
+    /// Time for which the old value stays valid, such as 90m or 7d. Default: it is refused at once.
     #[arg(long, value_name = "TIME")]
     cooldown: Option<String>,
     /// Print a JSON document: `{message, virtual_key}`.

@@ -17,7 +17,7 @@ use airlock_config::Config;
 use airlock_core::{door::Filter, tool::ClientName};
 use airlock_gateway::{Gateway, command_line};
 use airlock_mcp_server::{
-    BridgeSettings, ConnectionRequests, ConnectionSettings, Selection, Service, ToolboxScope,
+    BridgeSettings, ConnectionRequests, ConnectionSettings, McpService, Selection, ToolboxScope,
     run_bridge, serve_connection,
 };
 use airlock_terminal::{
@@ -157,7 +157,7 @@ async fn serve(
     export.add_metrics(&gateway);
     gateway.watch_plugins();
     let approvals = Some(command_line::approvals(&gateway));
-    let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, approvals);
+    let service = McpService::new(gateway.catalog().clone(), budget, settings.mcp, approvals);
     let ready = CancellationToken::new();
     let stop = CancellationToken::new();
     let connection = ConnectionSettings {

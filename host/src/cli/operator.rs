@@ -9,8 +9,8 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
 /// Add, list and revoke operators of a gateway
 ///
-/// An operator manages a gateway by its management API, with a token that is shown once. Its role decides
-/// about its rights: a `viewer` reads settings and states, an `approver` also decides about calls that wait, an
+/// An operator manages a gateway by its management API, with a token that is shown once. Its role determines
+/// its rights: a `viewer` reads settings and states, an `approver` also decides about calls that wait, an
 /// `operator` also changes virtual keys and the tools of clients, and an `admin` does everything.
 ///
 /// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
@@ -41,9 +41,9 @@ enum OperatorCommand {
 struct AddArgs {
     #[command(flatten)]
     gateway: RunningGateway,
-    /// Name of the operator, which the record of changes has.
+    /// Name of the operator, which appears in the record of changes.
     name: String,
-    /// Role, which decides about its rights: viewer, approver, operator or admin.
+    /// Role, which determines its rights: viewer, approver, operator or admin.
     #[arg(long, value_name = "ROLE")]
     role: Role,
     /// Permit it to read arguments and results of calls.

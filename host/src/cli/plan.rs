@@ -164,7 +164,7 @@ fn described_end(end: &PlanEnd) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use serde_json::Map;
 
@@ -175,7 +175,7 @@ mod tests {
     fn a_call_is_shown_with_its_arguments_and_how_often_it_is_made() {
         let arguments = ExpectedArguments {
             constant: Map::from_iter([("state".to_owned(), json!("open"))]),
-            varying: vec!["page".into()],
+            varying: BTreeSet::from(["page".to_owned()]),
             ..ExpectedArguments::default()
         };
         let mut call = PlannedCall {
@@ -195,7 +195,7 @@ mod tests {
         let named = PlannedCall {
             arguments: ExpectedArguments {
                 constant: Map::from_iter([("a): once; b.c(d".to_owned(), json!(1))]),
-                varying: vec!["e=1, f".into()],
+                varying: BTreeSet::from(["e=1, f".to_owned()]),
                 ..ExpectedArguments::default()
             },
             ..call

@@ -42,7 +42,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     approve: bool,
     /// Print a JSON document: `{run, status, result, output, calls, fuel, duration_ms, waits, error}`.
-    /// `waits` has the calls that a suspended run waits for.
+    /// `waits` contains the calls for which a suspended run waits.
     #[arg(long)]
     json: bool,
 }

@@ -34,7 +34,8 @@ use airlock_terminal::{
 const TIMEOUT: Duration = Duration::from_secs(200);
 /// Time for the gateway to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest response, in bytes. An address that is no gateway must not fill the memory.
+/// Longest response, in bytes. An address that is no gateway must not fill the memory. The list of 1,000 clients with
+/// 1,000 tools each has room, with 256 bytes for each tool.
 const MAX_BYTES: usize = 256 << 20;
 
 /// Path of the metrics, the only response that is a text.
@@ -412,7 +413,9 @@ async fn send(
     request: &ApiRequest<'_>,
     key: Option<HeaderValue>,
 ) -> anyhow::Result<GatewayReply> {
-    let url = base.join(request.path).context("the address of the gateway is no base of a URL")?;
+    let url = base
+        .join(request.path)
+        .context("the address of the gateway cannot be the base of a URL")?;
     let headers = key.map(|key| (header::AUTHORIZATION, key)).into_iter().collect();
     let mut sent = http.request(request.method.clone(), url).headers(headers);
     if let Some(body) = &request.body {

@@ -25,16 +25,19 @@ use airlock_terminal::{
 
 /// Run the gateway
 ///
-/// The first line on standard output has the address, and is printed as soon as requests are served.
-/// Components that were not compiled before are compiled meanwhile; the line `ready` follows when all
-/// are loaded. While the gateway has no operator, a line `setup token: …` on standard error has the token that
-/// makes the first one. For each virtual key of the file without a value, a line `virtual key "NAME": …` on
-/// standard error has the value that was made for it, once. SIGTERM or Ctrl-C stops the gateway when the
-/// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
-/// it at once. SIGHUP reads the certificate of `server.tls` again, takes the configuration file, but for the few
-/// keys that need a restart, and reloads the plugins that have changed; all of it also happens by itself within seconds
-/// of a change. If standard input is a listening socket, as with `StandardInput=socket` in a unit of systemd, the gateway
-/// serves on it instead of `server.listen`; `Type=notify` and `WatchdogSec=` work.
+/// The first line on standard output contains the address, and is printed as soon as requests are served.
+/// Components without compiled code are compiled in the background; the line `ready` follows when all
+/// are loaded. While the gateway has no operator, a line `setup token: …` on standard error contains the token that
+/// creates the first one. For each virtual key of the file without a value, a line `virtual key "NAME": …` on
+/// standard error contains the value that was generated for it; it is printed once.
+///
+/// SIGTERM or Ctrl-C stops the gateway when the requests in flight have ended, at the latest after
+/// `server.drain_timeout`; a second signal stops it at once. SIGHUP reads the certificate of `server.tls` again, applies
+/// the configuration file, except the few keys that need a restart, and reloads changed plugins. The gateway also does
+/// all of this by itself within seconds of a change.
+///
+/// If standard input is a listening socket, as with `StandardInput=socket` in a unit of systemd, the gateway
+/// serves on it instead of `server.listen`. `Type=notify` and `WatchdogSec=` are supported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct ServeArgs {
@@ -101,7 +104,7 @@ async fn impatience(mut signals: Signals, stop: oneshot::Sender<()>, manager: &S
     signals.next().await;
 }
 
-/// Takes the configuration file and reloads the plugins that have changed, at every SIGHUP.
+/// Applies the configuration file and reloads the plugins that have changed, at every SIGHUP.
 async fn reload_on(
     mut hangups: Hangups,
     reloader: Reloader,
@@ -116,7 +119,7 @@ async fn reload_on(
     }
 }
 
-/// Notifies the service manager once requests are taken, that is, once `GET /ready` is 200. Never returns.
+/// Notifies the service manager once requests are accepted, that is, once `GET /ready` is 200. Never returns.
 async fn report_ready(
     settings_read: impl Future<Output = ()>,
     manager: &ServiceManager,

@@ -34,10 +34,10 @@ const PLAIN: (usize, usize) = (160, 1_000);
 
 /// Show the live calls of a running gateway
 ///
-/// Shows, again every two seconds: requests in flight, calls in a second, each tool with its calls, errors and times,
-/// decisions, calls that wait for an approval, the state of the servers, and the calls that run for longest. Times are
-/// those since the start of the gateway. Ctrl-C ends it. Values that the gateway does not have, or does not show to this
-/// operator, are left out and named.
+/// Shows every two seconds: requests in flight, calls per second, each tool with its calls, errors and times,
+/// decisions, calls that wait for an approval, the state of the servers, and the calls that have run for longest. Times
+/// are counted since the start of the gateway. Ctrl-C ends the command. Values that the gateway does not have, or does not
+/// show to this operator, are left out, and listed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock top --config airlock.json\n  airlock top --url https://airlock.example.com\n  airlock top --once --json"

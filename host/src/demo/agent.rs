@@ -58,7 +58,7 @@ impl Agent {
                 }
             }
         }
-        result(serde_json::from_str(&received).context("the response is no message")?)
+        result(serde_json::from_str(&received).context("the response is not a message")?)
     }
 
     /// Sends a request of the modern era, which needs no session. Returns its result.
@@ -87,6 +87,10 @@ impl Agent {
 }
 
 fn result(mut message: Value) -> anyhow::Result<Value> {
-    ensure!(message["error"].is_null(), "the gateway answered with an error: {}", message["error"]);
+    ensure!(
+        message["error"].is_null(),
+        "the gateway responded with an error: {}",
+        message["error"]
+    );
     Ok(message["result"].take())
 }

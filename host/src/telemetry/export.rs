@@ -15,9 +15,9 @@ use airlock_telemetry::{
 
 /// Time for a connection to a collector.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time for what is left at the end.
+/// Time for the last export when the process stops.
 const LAST: Duration = Duration::from_secs(4);
-/// The same for a command that has failed, or was told twice to stop.
+/// The same for a command that has failed, or has received two signals to stop.
 const LAST_OF_FAILED: Duration = Duration::from_millis(500);
 
 /// The export of a command; nothing if the configuration has none.
@@ -48,7 +48,7 @@ impl Export {
         }
     }
 
-    /// Sends what is left, within seconds; within less if the command has failed.
+    /// Sends the remaining data, within seconds; within less if the command has failed.
     pub(crate) async fn end(self, is_ok: bool) {
         if let Some(telemetry) = self.0 {
             telemetry.shutdown(if is_ok { LAST } else { LAST_OF_FAILED }).await;

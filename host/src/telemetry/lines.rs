@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const URGENT_WAIT: Duration = Duration::from_millis(100);
 /// Longest time for which the end of the process waits for its last lines.
 const LAST_WAIT: Duration = Duration::from_secs(1);
-/// Maximum bytes of the lines that wait. Lines beyond it are counted and left out.
+/// Maximum bytes of the lines that wait. Lines beyond it are counted and left out: if standard error is not read, each
+/// request would add one for ever.
 const MAX_WAITING: usize = 1 << 20;
 
 /// Lines of the log that are not written yet. Clones share them.

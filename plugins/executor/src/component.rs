@@ -20,8 +20,8 @@ use self::wit::airlock::types::types::{
 };
 use self::wit::exports::airlock::executor::executor;
 use crate::{
-    Answer, Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script,
-    SourceCall, SourceValue, ToolError, ToolFlow, Tools, ValueFlow, WrongCall,
+    Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script, SourceCall,
+    SourceValue, ToolAnswer, ToolError, ToolFlow, Tools, ValueFlow, WrongCall,
 };
 
 #[expect(
@@ -73,21 +73,21 @@ impl<L: Language> executor::Guest for Executor<L> {
 struct HostTools;
 
 impl Tools for HostTools {
-    fn call(&self, request: Request) -> Result<Answer, ToolError> {
+    fn call(&self, request: Request) -> Result<ToolAnswer, ToolError> {
         answer(tools::call(&request.into()))
     }
 
-    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
+    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<ToolAnswer, ToolError>> {
         let requests: Vec<CallRequest> = requests.into_iter().map(Into::into).collect();
         tools::call_batch(&requests).into_iter().map(answer).collect()
     }
 }
 
-fn answer(result: Result<ToolOutput, WireError>) -> Result<Answer, ToolError> {
+fn answer(result: Result<ToolOutput, WireError>) -> Result<ToolAnswer, ToolError> {
     let output = result?;
     Ok(match output.structured_content {
-        Some(json) => Answer::Json(json),
-        None => Answer::Text(output.content.into_iter().filter_map(text).collect()),
+        Some(json) => ToolAnswer::Json(json),
+        None => ToolAnswer::Text(output.content.into_iter().filter_map(text).collect()),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Floats as Python formats them.
 
-/// Widest field of a formatted value, and most digits after the point. More is no text for a reader.
+/// Widest field of a formatted value, and most digits after the point. More is no text for a reader, and a format such as
+/// `'%999999999d'` would fill the memory of the run.
 pub const MAX_WIDTH: usize = 10_000;
 
 /// Formats with an exponent of at least two digits and its sign, and so many digits after the point.

@@ -38,7 +38,7 @@ pub use hints::{Hint, first_hint, hint};
 pub use lines::Lines;
 pub use source_calls::{SourceCall, SourcePlace, SourceValue, WrongCall, refused_calls};
 pub use source_flow::{ToolFlow, ValueFlow};
-pub use tools::{Answer, Request, ToolError, Tools};
+pub use tools::{Request, ToolAnswer, ToolError, Tools};
 pub use warm_up::warm_up;
 
 /// A script to run.

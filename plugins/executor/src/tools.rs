@@ -5,10 +5,10 @@ use std::fmt::Display;
 /// The tools behind a run: the host's import in WebAssembly, a stub in tests.
 pub trait Tools {
     /// Calls one tool and waits for its result.
-    fn call(&self, request: Request) -> Result<Answer, ToolError>;
+    fn call(&self, request: Request) -> Result<ToolAnswer, ToolError>;
 
     /// Calls several tools at once. The results are in the order of the requests.
-    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
+    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<ToolAnswer, ToolError>> {
         requests.into_iter().map(|request| self.call(request)).collect()
     }
 }
@@ -24,14 +24,14 @@ pub struct Request {
 
 /// The result of a tool. The host describes content that is not text as data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ToolAnswer {
     /// Data, as JSON text.
     Json(String),
     /// Text for a reader. It becomes data if it is JSON, and stays a string otherwise.
     Text(String),
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Converts the result to a value of a language, which `parse` makes of JSON and `text` of any
     /// other text. Fails if data are not JSON, which is the fault of the tool.
     pub fn into_value<V, E: Display>(
@@ -103,7 +103,7 @@ mod tests {
             ("", false),
             ("- a list", false),
         ] {
-            let answer = Answer::Text(plain.to_owned());
+            let answer = ToolAnswer::Text(plain.to_owned());
             let value = answer.into_value(
                 |json| if is_data { Ok(json.len()) } else { Err("no JSON") },
                 |text| usize::MAX - text.len(),
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_text_that_cannot_be_json_is_not_parsed() {
         for plain in ["ok", "", "\u{a0}{}", "(1)", "Done: 3"] {
-            let answer = Answer::Text(plain.to_owned());
+            let answer = ToolAnswer::Text(plain.to_owned());
             let value = answer.into_value(|_| Ok::<_, &str>(true), |_| false);
             assert_eq!(value, Ok(false), "{plain}");
         }

@@ -1,6 +1,6 @@
 //! The run that fills the snapshot of an executor.
 
-use crate::{Answer, Binding, Language, Request, Script, ToolError, Tools};
+use crate::{Binding, Language, Request, Script, ToolAnswer, ToolError, Tools};
 
 /// Runs a script that touches what usual runs need, as [`Language::prepare`]. It may call the tool
 /// `tools.touch`, which is also `tools.Touch`.
@@ -21,7 +21,7 @@ pub fn warm_up<L: Language>(name: &str, source: &str) {
 struct Touch;
 
 impl Tools for Touch {
-    fn call(&self, _: Request) -> Result<Answer, ToolError> {
-        Ok(Answer::Json("{\"text\": [1, 2.5]}".into()))
+    fn call(&self, _: Request) -> Result<ToolAnswer, ToolError> {
+        Ok(ToolAnswer::Json("{\"text\": [1, 2.5]}".into()))
     }
 }

@@ -31,7 +31,7 @@ use self::reach::{FoundArguments, FoundCall, found_calls};
 const ASKING: [&str; 4] = ["dir", "getattr", "hasattr", "setattr"];
 /// Argument of a function of Python that gives failures as values.
 const RETURN_EXCEPTIONS: &str = "return_exceptions";
-/// Names that lead from one to a value, at most.
+/// Names that lead from one to a value, at most: `a = b; b = a` would lead on without end. A value behind more is unknown.
 const MAX_STEPS: usize = 4;
 
 /// Returns the calls of tools that a script shows, in the order of the source. `is_input` returns true for the names that

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// Characters in one result if the caller sets no limit.
 const LENGTH_DEFAULT: usize = 20_000;
-/// Largest number of characters in one result.
+/// Largest number of characters in one result. It has them twice, as text and as data, and even letters of four bytes then
+/// stay below the host's usual limit of 1 MiB.
 const LENGTH_MAX: usize = 100_000;
 
 /// Format of a page.

@@ -6,7 +6,7 @@ use airlock_guest::{Error, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::grants::{Grants, not_a};
+use crate::grants::{GrantedDirectories, not_a};
 
 /// A directory that is there.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -29,10 +29,10 @@ pub fn create_directory(
     /// The directory, starting with the name of a granted one: `docs/notes/2026`.
     path: String,
 ) -> Result<Directory, Error> {
-    create(&Grants::of_host(), &path)
+    create(&GrantedDirectories::of_host(), &path)
 }
 
-fn create(grants: &Grants, path: &str) -> Result<Directory, Error> {
+fn create(grants: &GrantedDirectories, path: &str) -> Result<Directory, Error> {
     let place = grants.resolve(path)?.ok_or_else(|| {
         Error::invalid_input(format!(
             "`{path}` does not name a directory; a path starts with the name of a granted directory"
@@ -54,11 +54,11 @@ mod tests {
 
     use super::*;
 
-    fn directory() -> (TempDir, Grants) {
+    fn directory() -> (TempDir, GrantedDirectories) {
         let base = TempDir::new().unwrap();
         fs::create_dir(base.path().join("docs")).unwrap();
         fs::write(base.path().join("docs/old.txt"), "old").unwrap();
-        let grants = Grants::below(base.path());
+        let grants = GrantedDirectories::below(base.path());
         (base, grants)
     }
 
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(fs::read_to_string(base.path().join("docs/old.txt")).unwrap(), "old");
     }
 
-    fn refused(grants: &Grants, path: &str) -> String {
+    fn refused(grants: &GrantedDirectories, path: &str) -> String {
         create(grants, path).unwrap_err().to_string()
     }
 }

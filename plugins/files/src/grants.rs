@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use airlock_guest::{Error, ErrorKind};
 
 /// The directories that this plugin may see.
-pub(crate) struct Grants {
+pub(crate) struct GrantedDirectories {
     base: PathBuf,
     names: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Location {
     pub(crate) path: PathBuf,
 }
 
-impl Grants {
+impl GrantedDirectories {
     /// Reads the directories that the host granted for this call.
     pub(crate) fn of_host() -> Self {
         Self::new(PathBuf::from("/"), preopened())
@@ -119,7 +119,7 @@ fn preopened() -> Vec<String> {
     directories.into_iter().map(|(_, path)| path.trim_matches('/').to_owned()).collect()
 }
 
-/// Returns no names in native builds, where nothing is granted; tests use `Grants::below`.
+/// Returns no names in native builds, where nothing is granted; tests use `GrantedDirectories::below`.
 #[cfg(not(target_os = "wasi"))]
 fn preopened() -> Vec<String> {
     Vec::new()
@@ -136,8 +136,8 @@ mod tests {
 
     use super::*;
 
-    fn grants() -> Grants {
-        Grants::new(PathBuf::from("/"), vec!["notes".into(), "docs".into()])
+    fn grants() -> GrantedDirectories {
+        GrantedDirectories::new(PathBuf::from("/"), vec!["notes".into(), "docs".into()])
     }
 
     fn refused(path: &str) -> String {
@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn without_grants_the_error_code_is_no_grant() {
-        let error = Grants::new(PathBuf::from("/"), Vec::new()).resolve("docs").unwrap_err();
+        let error =
+            GrantedDirectories::new(PathBuf::from("/"), Vec::new()).resolve("docs").unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Denied, Some("no_grant")));
     }
 

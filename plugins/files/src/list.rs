@@ -7,13 +7,13 @@ use airlock_guest::{Error, tool, within};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::grants::{Grants, Location};
+use crate::grants::{GrantedDirectories, Location};
 
 /// Limits of `max_entries`.
 const ENTRIES: RangeInclusive<usize> = 1..=5_000;
 
-/// Largest number of names that are read, so that sorting a huge directory does not exhaust the
-/// memory.
+/// Largest number of names of a directory that are read: they are sorted, in memory, and 100,000 names of 255 bytes already
+/// take 25 MB.
 const NAMES_MAX: usize = 100_000;
 
 /// Contents of a directory.
@@ -70,10 +70,10 @@ pub fn list_directory(
     #[schemars(range(min = 1, max = 5000))]
     max_entries: usize,
 ) -> Result<Listing, Error> {
-    list(&Grants::of_host(), &path, max_entries)
+    list(&GrantedDirectories::of_host(), &path, max_entries)
 }
 
-fn list(grants: &Grants, path: &str, max_entries: usize) -> Result<Listing, Error> {
+fn list(grants: &GrantedDirectories, path: &str, max_entries: usize) -> Result<Listing, Error> {
     let max_entries = within("max_entries", max_entries, &ENTRIES)?;
     let Some(place) = grants.resolve(path)? else {
         return root(grants);
@@ -84,7 +84,7 @@ fn list(grants: &Grants, path: &str, max_entries: usize) -> Result<Listing, Erro
     Ok(Listing { path: place.shown, entries: entries.iter().map(describe).collect(), truncated })
 }
 
-fn root(grants: &Grants) -> Result<Listing, Error> {
+fn root(grants: &GrantedDirectories) -> Result<Listing, Error> {
     let names = grants.names()?.iter().cloned();
     let entries = names.map(|name| Entry { name, kind: FileKind::Directory, size: None }).collect();
     Ok(Listing { path: String::new(), entries, truncated: false })
@@ -131,13 +131,13 @@ mod tests {
 
     use super::*;
 
-    fn directory() -> (TempDir, Grants) {
+    fn directory() -> (TempDir, GrantedDirectories) {
         let base = TempDir::new().unwrap();
         fs::create_dir_all(base.path().join("docs/b")).unwrap();
         fs::create_dir(base.path().join("archive")).unwrap();
         fs::write(base.path().join("docs/c.txt"), "12345").unwrap();
         fs::write(base.path().join("docs/a.txt"), "").unwrap();
-        let grants = Grants::below(base.path());
+        let grants = GrantedDirectories::below(base.path());
         (base, grants)
     }
 

@@ -7,7 +7,7 @@ use airlock_guest::{Content, Error, Structured, tool, within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::grants::{Grants, Location, not_a};
+use crate::grants::{GrantedDirectories, Location, not_a};
 
 /// Largest number of bytes of a file in one result. It is below the host's usual limit on a result,
 /// which contains the text twice.
@@ -62,7 +62,7 @@ pub fn read_file(
     #[serde(default)]
     unit: Unit,
 ) -> Result<Structured<Piece>, Error> {
-    let piece = read(&Grants::of_host(), &path, offset, limit, unit)?;
+    let piece = read(&GrantedDirectories::of_host(), &path, offset, limit, unit)?;
     let text = Content::text(piece.text.clone());
     let more = piece
         .next_offset
@@ -75,7 +75,7 @@ pub fn read_file(
 }
 
 fn read(
-    grants: &Grants,
+    grants: &GrantedDirectories,
     path: &str,
     offset: u64,
     limit: Option<u64>,
@@ -198,11 +198,11 @@ mod tests {
 
     use super::*;
 
-    fn directory(file: &[u8]) -> (TempDir, Grants) {
+    fn directory(file: &[u8]) -> (TempDir, GrantedDirectories) {
         let base = TempDir::new().unwrap();
         fs::create_dir(base.path().join("docs")).unwrap();
         fs::write(base.path().join("docs/a.txt"), file).unwrap();
-        let grants = Grants::below(base.path());
+        let grants = GrantedDirectories::below(base.path());
         (base, grants)
     }
 
@@ -263,7 +263,7 @@ mod tests {
         insta::assert_snapshot!(refused(&grants, "docs/a.txt/b"), @"`docs/a.txt/b`, or something on the way to it, is not a directory");
     }
 
-    fn refused(grants: &Grants, path: &str) -> String {
+    fn refused(grants: &GrantedDirectories, path: &str) -> String {
         read(grants, path, 0, None, Unit::Lines).unwrap_err().to_string()
     }
 

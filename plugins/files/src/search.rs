@@ -4,13 +4,13 @@ use std::fs::{self, DirEntry};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use airlock_guest::{Context, Error, tool, within};
+use airlock_guest::{Context, Error, serde_json, tool, within};
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::grants::{Grants, Location};
+use crate::grants::{GrantedDirectories, Location};
 use crate::list::{self, FileKind};
 
 /// Limits of `max_hits`.
@@ -19,10 +19,11 @@ const HITS: RangeInclusive<usize> = 1..=1_000;
 /// Limits of `max_depth`.
 const DEPTH: RangeInclusive<usize> = 1..=64;
 
-/// Largest number of entries that one search examines.
+/// Largest number of entries after which a search examines no further directory. A tree may have millions; a search that
+/// uses up its fuel or its time returns nothing, and this one what it has found.
 const ENTRIES_MAX: usize = 50_000;
 
-/// Largest file whose content is searched.
+/// Largest file whose content is searched, in bytes: it is read into memory whole.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Directories between two checks of the time. Each check is a host call, and the host limits their
@@ -32,8 +33,12 @@ const DIRECTORIES_PER_LOOK: usize = 128;
 /// Time that is reserved for sending the result.
 const TIME_RESERVE: Duration = Duration::from_millis(50);
 
-/// Largest number of characters of a line in a hit.
+/// Largest number of characters of a line in a hit. A file such as minified code has megabytes on one line.
 const LINE_MAX: usize = 300;
+
+/// Bytes of all hits as JSON, beyond which no further hit is reported. A result has them twice, as text and as data, and
+/// the host's usual limit on it is 1 MiB: 1,000 lines of 300 letters of two bytes would be refused as a whole.
+const HIT_BYTES_MAX: usize = 480 * 1024;
 
 /// Results of a search.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,6 +51,9 @@ pub struct Found {
     /// Files whose content could not be searched: larger than 4 MiB, not UTF-8 text, or not to be
     /// read.
     pub skipped: usize,
+    /// Bytes of the hits as JSON.
+    #[serde(skip)]
+    bytes: usize,
 }
 
 /// One hit: a file or directory, or a line in a file where content was searched for.
@@ -109,7 +117,7 @@ pub fn search_files(
     let max_depth = within("max_depth", max_depth, &DEPTH)?;
     let max_hits = within("max_hits", max_hits, &HITS)?;
     let search = Search { name, content, max_depth, max_hits, call };
-    search.run(&Grants::of_host(), &path)
+    search.run(&GrantedDirectories::of_host(), &path)
 }
 
 /// A glob. `is_for_paths` is true if it applies to whole paths.
@@ -161,7 +169,7 @@ struct Ahead {
 struct Full;
 
 impl Search<'_> {
-    fn run(&self, grants: &Grants, path: &str) -> Result<Found, Error> {
+    fn run(&self, grants: &GrantedDirectories, path: &str) -> Result<Found, Error> {
         let mut ahead = starts(grants, path)?;
         let mut found = Found::default();
         let mut directories = 0;
@@ -244,9 +252,12 @@ impl Search<'_> {
     }
 
     fn push(&self, found: &mut Found, hit: Hit) -> Result<(), Full> {
-        if found.hits.len() == self.max_hits {
+        let json = serde_json::to_string(&hit).expect("texts and numbers can be written as JSON");
+        let bytes = found.bytes + json.len();
+        if found.hits.len() == self.max_hits || bytes > HIT_BYTES_MAX {
             return Err(Full);
         }
+        found.bytes = bytes;
         found.hits.push(hit);
         Ok(())
     }
@@ -259,7 +270,7 @@ impl Name {
 }
 
 /// Returns the directories to start in; the last is searched first.
-fn starts(grants: &Grants, path: &str) -> Result<Vec<Ahead>, Error> {
+fn starts(grants: &GrantedDirectories, path: &str) -> Result<Vec<Ahead>, Error> {
     if let Some(place) = grants.resolve(path)? {
         return Ok(vec![Ahead { place, below: String::new(), depth: 1 }]);
     }
@@ -287,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    fn directory() -> (TempDir, Grants) {
+    fn directory() -> (TempDir, GrantedDirectories) {
         let base = TempDir::new().unwrap();
         fs::create_dir_all(base.path().join("docs/src/deep")).unwrap();
         fs::create_dir(base.path().join("archive")).unwrap();
@@ -300,7 +311,7 @@ mod tests {
         ] {
             fs::write(base.path().join(path), content).unwrap();
         }
-        let grants = Grants::below(base.path());
+        let grants = GrantedDirectories::below(base.path());
         (base, grants)
     }
 
@@ -387,6 +398,22 @@ mod tests {
         assert_eq!(hits(1, 16), (1, true));
         assert_eq!(hits(2, 2), (1, false));
         assert_eq!(hits(2, 1), (0, false));
+    }
+
+    #[test]
+    fn the_limit_on_the_bytes_of_hits_is_enforced_and_reported() {
+        let (base, grants) = directory();
+        let host = Host::new();
+        let call = host.context();
+        for (letter, is_truncated) in [("x", false), ("ü", true), ("\"", true), ("\u{1}", true)] {
+            let line = letter.repeat(LINE_MAX) + "\n";
+            fs::write(base.path().join("docs/long.txt"), line.repeat(1_000)).unwrap();
+            let search = Search { max_hits: 1_000, ..searching(None, Some(letter), &call) };
+            let found = search.run(&grants, "docs").unwrap();
+            let json = serde_json::to_string(&found).unwrap();
+            assert_eq!(found.truncated, is_truncated, "{letter:?}");
+            assert!(2 * json.len() < 1 << 20, "{letter:?}: {}", json.len());
+        }
     }
 
     #[cfg(unix)]

@@ -7,7 +7,7 @@ use airlock_guest::{Error, tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::grants::{Grants, Location, not_a};
+use crate::grants::{GrantedDirectories, Location, not_a};
 
 /// Treatment of a file that exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -54,11 +54,11 @@ pub fn write_file(
     #[serde(default)]
     create_directories: bool,
 ) -> Result<Written, Error> {
-    write(&Grants::of_host(), &path, &text, mode, create_directories)
+    write(&GrantedDirectories::of_host(), &path, &text, mode, create_directories)
 }
 
 fn write(
-    grants: &Grants,
+    grants: &GrantedDirectories,
     path: &str,
     text: &str,
     mode: Mode,
@@ -112,11 +112,11 @@ mod tests {
 
     use super::*;
 
-    fn directory() -> (TempDir, Grants) {
+    fn directory() -> (TempDir, GrantedDirectories) {
         let base = TempDir::new().unwrap();
         fs::create_dir(base.path().join("docs")).unwrap();
         fs::write(base.path().join("docs/old.txt"), "old").unwrap();
-        let grants = Grants::below(base.path());
+        let grants = GrantedDirectories::below(base.path());
         (base, grants)
     }
 
@@ -167,7 +167,7 @@ mod tests {
         insta::assert_snapshot!(refused(&grants, "docs/old.txt/a"), @"`docs/old.txt/a`, or something on the way to it, is not a directory");
     }
 
-    fn refused(grants: &Grants, path: &str) -> String {
+    fn refused(grants: &GrantedDirectories, path: &str) -> String {
         write(grants, path, "", Mode::Overwrite, true).unwrap_err().to_string()
     }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::mark::MarkKind;
 
-/// Maximum number of hosts.
+/// Maximum number of hosts. Each URL in a result is compared with all of them, and the result may have thousands.
 const MAX_HOSTS: usize = 64;
 
 /// Settings of the guard: a decision for each kind, and the hosts whose URLs may carry data.
@@ -82,7 +82,7 @@ impl MarkSettings {
         for (number, host) in settings.hosts.iter().enumerate() {
             if !is_host(host) {
                 return Err(Error::invalid_input(format!(
-                    "hosts[{number}]: {host:?} is no name of a host, such as \"example.com\""
+                    "hosts[{number}]: {host:?} is not the name of a host, such as \"example.com\""
                 )));
             }
         }

@@ -4,14 +4,14 @@ use airlock_guest::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Largest number of characters in a title.
+/// Largest number of characters in a title: a line. A list has up to 100 titles.
 pub(crate) const TITLE_MAX: usize = 200;
 /// Largest number of characters in a text. Even if it is twice in a result, its bytes stay below
 /// the limit on a result.
 pub(crate) const TEXT_MAX: usize = 50_000;
-/// Largest number of tags of a note.
+/// Largest number of tags of a note. A list has those of up to 100 notes: with [`TAG_MAX`], 100,000 characters.
 pub(crate) const TAGS_MAX: usize = 20;
-/// Largest number of characters in a tag.
+/// Largest number of characters in a tag: a few words.
 pub(crate) const TAG_MAX: usize = 50;
 
 /// A note as it is stored. Its number is its key.

@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::note::{Note, Summary};
 use crate::shelf::{FoundNotes, Shelf};
 
-/// Largest number of characters in a query.
+/// Largest number of characters in a query: 20 words of 25. They are looked for in 4 MiB of notes.
 const QUERY_MAX: usize = 500;
-/// Largest number of words in a query.
+/// Largest number of words in a query. Each is looked for in every note.
 const WORDS_MAX: usize = 20;
 /// Characters of an excerpt before the word that was found.
 const SHOWN_BEFORE: usize = 60;

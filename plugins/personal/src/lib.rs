@@ -56,24 +56,30 @@ impl Guard for PersonalGuard {
     }
 }
 
-/// Shortest part that can have a placeholder, in bytes.
+/// Shortest part that can have a placeholder, in bytes, as in the gateway: it would find a shorter one by accident in other
+/// words.
 const MIN_PART_BYTES: usize = 4;
 
-/// Returns the parts of a text that are hidden. A `'` in an address of e-mail stays: it would end a text in a script in
-/// which the model has written the placeholder.
+/// Returns the parts of a text that are hidden, without the characters that stay.
 fn hidden(text: &str, kinds: &[PersonalKind]) -> Vec<HiddenPart> {
     let mut parts = Vec::new();
     for found in find::personal(text, kinds) {
         let mut start = found.start;
-        for part in text[found.start..found.end].split('\'') {
-            let end = start + part.len();
-            if part.len() >= MIN_PART_BYTES {
+        for part in text[found.start..found.end].split_inclusive(stays) {
+            let end = start + part.trim_end_matches(stays).len();
+            if end - start >= MIN_PART_BYTES {
                 parts.push(HiddenPart { start, end, kind: found.kind.name().to_owned() });
             }
-            start = end + 1;
+            start += part.len();
         }
     }
     parts
+}
+
+/// Returns whether a character stays, because the gateway gives no placeholder to a part that has it: a `'` would end a
+/// text in a script in which the model has written the placeholder, and a control character is written otherwise in JSON.
+fn stays(character: char) -> bool {
+    character == '\'' || character.is_control()
 }
 
 /// Returns a text with a mark in the place of each find; `None` if there is none.
@@ -163,11 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_in_an_address_is_not_hidden() {
+    fn a_quote_or_control_character_in_an_address_is_not_hidden() {
         for (text, expected) in [
             ("Ann.O'Neil@a.example", &[(0, 5), (6, 20)][..]),
             ("o'neil@a.example", &[(2, 16)]),
             ("a'+key+'@a.example", &[(2, 7), (8, 18)]),
+            ("a\u{85}bcdef@a.example", &[(3, 18)]),
         ] {
             let parts = hidden(text, &[PersonalKind::Email]);
             let places: Vec<_> = parts.iter().map(|part| (part.start, part.end)).collect();

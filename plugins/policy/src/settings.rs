@@ -11,7 +11,7 @@ use crate::{
     pattern,
 };
 
-/// Maximum length of the name of a rule, in bytes. It is the code of a denial.
+/// Maximum length of the name of a rule, in bytes, as of the code of a denial (`guard.wit`), which it is.
 const MAX_NAME_BYTES: usize = 64;
 
 /// Settings of the guard.

@@ -15,7 +15,8 @@ use crate::failure;
 use crate::lower::Lowered;
 use crate::session::PythonSession;
 
-/// Largest depth of nested calls before a run fails with a line number.
+/// Largest depth of nested calls before a run fails with a line number, the same as in Starlark. Endless recursion would
+/// otherwise end at a limit of the sandbox, without a line.
 const MAX_FRAMES: usize = 200;
 
 impl Language for Python {

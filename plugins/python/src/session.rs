@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use airlock_executor::{Answer, Binding, Bindings, Request, Script, ToolError, Tools};
+use airlock_executor::{Binding, Bindings, Request, Script, ToolAnswer, ToolError, Tools};
 use monty::{FunctionCall, NameLookup, ResolveFutures, RunProgress};
 use monty_types::{
     ExcType, ExtFunctionResult, MontyException, MontyObject, MontyType, MontyUuid,
@@ -251,7 +251,7 @@ impl<'a> PythonSession<'a> {
     fn returned(
         &mut self,
         binding: &Binding,
-        answer: Result<Answer, ToolError>,
+        answer: Result<ToolAnswer, ToolError>,
     ) -> ExtFunctionResult {
         match answer.and_then(tool::value) {
             Ok(value) => ExtFunctionResult::Return(value),

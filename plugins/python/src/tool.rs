@@ -1,6 +1,6 @@
 //! Tools and their results as values of the interpreter.
 
-use airlock_executor::{Answer, Bindings, ToolError};
+use airlock_executor::{Bindings, ToolAnswer, ToolError};
 use monty_types::{DictPairs, MontyClassInstance, MontyClassType, MontyObject, MontyUuid};
 
 use crate::convert;
@@ -42,6 +42,6 @@ pub(crate) fn object(
 }
 
 /// Converts the result of a tool to a value of the script.
-pub(crate) fn value(answer: Answer) -> Result<MontyObject, ToolError> {
+pub(crate) fn value(answer: ToolAnswer) -> Result<MontyObject, ToolError> {
     answer.into_value(convert::from_json, MontyObject::String)
 }

@@ -18,14 +18,14 @@ const MESSAGE_LINES: usize = 10;
 const MESSAGE_BYTES: usize = 1024;
 
 /// The script as its author wrote it.
-pub(crate) struct Source<'a> {
+pub(crate) struct ScriptSource<'a> {
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
     /// Leads from the lowered text to this one.
     pub(crate) map: &'a Map,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ScriptSource<'a> {
     /// Returns the place of a span of the lowered text, and its length in bytes.
     fn place(&self, span: Span) -> Option<(ScriptPlace<'a>, usize)> {
         let origin = self.map.origin(span.begin().get()..span.end().get())?;
@@ -45,7 +45,7 @@ pub(crate) fn wrong_calls(script: &Script, calls: &[SourceCall]) -> Option<Failu
 }
 
 /// Converts `error` to a failure for the reader of the script.
-pub(crate) fn describe(error: &Error, source: &Source<'_>, bindings: &Bindings) -> Failure {
+pub(crate) fn describe(error: &Error, source: &ScriptSource<'_>, bindings: &Bindings) -> Failure {
     let message = plain(&error.without_diagnostic().to_string());
     let place = error.span().and_then(|span| source.place(span.span));
     let code = place.as_ref().map_or("", |(place, _)| place.rest());
@@ -109,7 +109,7 @@ fn kind(error: &Error) -> FailureKind {
 }
 
 /// Returns the places of the calls that led to the error, and the functions that they are in.
-fn frames<'a>(error: &Error, source: &Source<'a>) -> Vec<(ScriptPlace<'a>, String)> {
+fn frames<'a>(error: &Error, source: &ScriptSource<'a>) -> Vec<(ScriptPlace<'a>, String)> {
     let mut frames = Vec::new();
     let mut caller = "<module>".to_owned();
     for frame in &error.call_stack().frames {

@@ -35,7 +35,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 pub(crate) use self::expressions::plain_name;
 use self::map::Map;
-use self::refused::Refusal;
+use self::refused::RefusedConstruct;
 use self::scope::{Facts, Scopes};
 use crate::source_calls::source_calls;
 use crate::source_flow::tool_flows;
@@ -71,13 +71,13 @@ pub(crate) struct Lowered {
 pub(crate) fn lower(
     script: &Script,
     inputs: &JsonMap<String, Json>,
-) -> Result<Lowered, Vec<Refusal>> {
+) -> Result<Lowered, Vec<RefusedConstruct>> {
     let Script { source, bindings, .. } = script;
     if let Some(deep) = too_deep(source) {
         return Err(vec![deep]);
     }
-    let parsed =
-        ruff_python_parser::parse_module(source).map_err(|error| vec![Refusal::parse(&error)])?;
+    let parsed = ruff_python_parser::parse_module(source)
+        .map_err(|error| vec![RefusedConstruct::parse(&error)])?;
     let body = &parsed.syntax().body;
     let mut facts = Facts::collect(body);
     if let Some(reserved) = reserved(source, &parsed, &facts) {
@@ -125,7 +125,7 @@ struct Lowering<'a> {
     scopes: Scopes<'a>,
     out: String,
     map: Map,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedConstruct>,
     /// Number of names that were added so far.
     names: usize,
     /// Depth of the block that is written.
@@ -143,12 +143,12 @@ struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     /// Refuses the construct at `range`, with a whole sentence.
     fn refuse(&mut self, range: TextRange, message: impl Into<String>) {
-        self.refusals.push(Refusal::new(range, message));
+        self.refusals.push(RefusedConstruct::new(range, message));
     }
 
     /// Refuses a construct that the Python executor runs.
     fn refuse_here(&mut self, range: TextRange, message: impl Into<String>) {
-        self.refusals.push(Refusal::new(range, message).but_in_python());
+        self.refusals.push(RefusedConstruct::new(range, message).but_in_python());
     }
 
     /// Returns whether the text has reached [`MAX_TEXT`], and refuses the first node that meets it.
@@ -210,14 +210,18 @@ impl<'a> Lowering<'a> {
 
 /// Finds the first name that begins as those which lowering adds. `facts` has the names as the parser
 /// reads them: to Python, some letters that are not in ASCII are the same as one that is.
-fn reserved(source: &str, parsed: &Parsed<ModModule>, facts: &Facts<'_>) -> Option<Refusal> {
+fn reserved(
+    source: &str,
+    parsed: &Parsed<ModModule>,
+    facts: &Facts<'_>,
+) -> Option<RefusedConstruct> {
     let is_bound = facts.bound.iter().any(|name| name.starts_with(OWN));
     let mut names = parsed.tokens().iter().filter(|token| token.kind() == TokenKind::Name);
     let plain = names.clone().find(|name| token_text(source, name).starts_with(OWN));
     let reserved =
         plain.or_else(|| names.find(|name| is_bound && !token_text(source, name).is_ascii()))?;
     let message = format!("a name that begins with `{OWN}` is reserved: take another");
-    Some(Refusal::new(reserved.range(), message))
+    Some(RefusedConstruct::new(reserved.range(), message))
 }
 
 fn token_text<'a>(source: &'a str, token: &Token) -> &'a str {
@@ -226,7 +230,7 @@ fn token_text<'a>(source: &'a str, token: &Token) -> &'a str {
 
 /// Finds the place where brackets or blocks nest deeper than [`MAX_NESTING`], strings and comments
 /// aside.
-fn too_deep(source: &str) -> Option<Refusal> {
+fn too_deep(source: &str) -> Option<RefusedConstruct> {
     let mut depth = 0_usize;
     let mut quote = None;
     let mut bytes = source.bytes().enumerate().peekable();
@@ -246,7 +250,7 @@ fn too_deep(source: &str) -> Option<Refusal> {
             let message = format!(
                 "brackets are nested more than {MAX_NESTING} deep: build the value in several statements"
             );
-            return Some(Refusal::new(TextRange::empty(at), message));
+            return Some(RefusedConstruct::new(TextRange::empty(at), message));
         }
     }
     None

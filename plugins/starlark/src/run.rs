@@ -10,7 +10,7 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 use starlark::values::Value;
 
 use crate::builtins;
-use crate::failure::{self, Source, describe};
+use crate::failure::{self, ScriptSource, describe};
 use crate::tool::{self, StarlarkSession};
 use crate::{Starlark, lower};
 
@@ -53,7 +53,7 @@ impl Language for Starlark {
         if let Some(flows) = flows {
             bindings.follow(&flows);
         }
-        let source = Source { file: name, text: source, map: &map };
+        let source = ScriptSource { file: name, text: source, map: &map };
         Module::with_temp_heap(|module| {
             tool::bind(bindings, &module);
             for (name, value) in &inputs {

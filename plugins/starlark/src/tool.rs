@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use airlock_executor::{Answer, Binding, Bindings, Lines, Request, ToolError, Tools};
+use airlock_executor::{Binding, Bindings, Lines, Request, ToolAnswer, ToolError, Tools};
 use airlock_starlark_library::{as_dict, convert, text};
 use allocative::Allocative;
 use starlark::environment::Module;
@@ -189,7 +189,7 @@ impl Callable {
     /// Converts the result of the tool to a value of the script.
     pub(crate) fn answer<'v>(
         &self,
-        answer: Result<Answer, ToolError>,
+        answer: Result<ToolAnswer, ToolError>,
         heap: Heap<'v>,
     ) -> Result<Value<'v>, ToolFailure> {
         answer

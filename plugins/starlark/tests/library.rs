@@ -133,4 +133,22 @@ fn collections_and_types_are_returned_as_data() {
 fn the_nesting_of_json_is_limited() {
     let message = fail("json.decode('[' * 200 + ']' * 200)").message;
     assert!(message.starts_with("json.decode: recursion limit"), "{message}");
+    let nested =
+        "import json\nx = INNER\nfor _ in range(DEPTH):\n    x = [x]\ntext = json.dumps(x)\n";
+    for (inner, depth) in [("1", 127), ("[]", 126), ("{}", 126)] {
+        let nested = nested.replace("INNER", inner);
+        let source = nested.replace("DEPTH", &depth.to_string())
+            + "result = json.dumps(json.loads(text)) == text";
+        assert_eq!(result(&source).as_deref(), Some("true"), "{inner}");
+        let message = fail(&nested.replace("DEPTH", &(depth + 1).to_string())).message;
+        assert_eq!(message, "json.dumps: more than 127 levels, or it contains itself", "{inner}");
+    }
+}
+
+#[test]
+fn a_repetition_of_too_many_items_fails() {
+    let count = "import itertools\nresult = len(itertools.repeat(0, 1000000))";
+    assert_eq!(result(count).as_deref(), Some("1000000"));
+    let message = fail("import itertools\nx = itertools.repeat(0, 1000001)").message;
+    assert_eq!(message, "itertools.repeat() returns at most 1000000 items");
 }

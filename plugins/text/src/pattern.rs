@@ -15,7 +15,8 @@ const MATCHES: RangeInclusive<usize> = 1..=1_000;
 /// error.
 const MATCHED_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes that a compiled pattern may take; `\w{1000}` and similar patterns exceed them.
+/// Bytes that a compiled pattern may take; `\w{1000}` and similar patterns exceed them. A model
+/// writes the pattern, and a short one could fill the memory of the call.
 const PROGRAM_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The matches of a pattern.

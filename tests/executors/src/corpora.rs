@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-use airlock_executor::{Answer, Binding, Language, Request, Script, ToolError, Tools};
+use airlock_executor::{Binding, Language, Request, Script, ToolAnswer, ToolError, Tools};
 
 /// Time for one script, which takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -168,13 +168,13 @@ impl Fixtures {
 }
 
 impl Tools for Fixtures {
-    fn call(&self, request: Request) -> Result<Answer, ToolError> {
+    fn call(&self, request: Request) -> Result<ToolAnswer, ToolError> {
         let Some(rule) = self.rule(&request) else {
             let kind = "invalid-input".into();
             return Err(ToolError { kind, message: "no rule".into(), ..ToolError::default() });
         };
         let Some(error) = rule.get("error") else {
-            return Ok(Answer::Json(rule["result"].to_string()));
+            return Ok(ToolAnswer::Json(rule["result"].to_string()));
         };
         Err(ToolError {
             kind: text(error, "kind").unwrap_or_default(),

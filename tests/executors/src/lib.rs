@@ -13,7 +13,7 @@ use std::{
 };
 
 use airlock_executor::{
-    Answer, Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script,
+    Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script, ToolAnswer,
     ToolError, Tools,
 };
 
@@ -40,11 +40,11 @@ impl Files {
         all
     }
 
-    fn answer(request: Request) -> Result<Answer, ToolError> {
+    fn answer(request: Request) -> Result<ToolAnswer, ToolError> {
         match request.tool.as_str() {
-            "files-read_file" => Ok(Answer::Text(request.arguments)),
-            "files-number" => Ok(Answer::Text(argument(&request, "n"))),
-            "files-broken" => Ok(Answer::Json("{".into())),
+            "files-read_file" => Ok(ToolAnswer::Text(request.arguments)),
+            "files-number" => Ok(ToolAnswer::Text(argument(&request, "n"))),
+            "files-broken" => Ok(ToolAnswer::Json("{".into())),
             "files-fail_with" => Err(ToolError {
                 kind: "denied".into(),
                 message: argument(&request, "text"),
@@ -62,12 +62,12 @@ impl Files {
 }
 
 impl Tools for Files {
-    fn call(&self, request: Request) -> Result<Answer, ToolError> {
+    fn call(&self, request: Request) -> Result<ToolAnswer, ToolError> {
         self.batches.borrow_mut().push(1);
         Self::answer(request)
     }
 
-    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
+    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<ToolAnswer, ToolError>> {
         self.batches.borrow_mut().push(requests.len());
         requests.into_iter().map(Self::answer).collect()
     }
@@ -298,7 +298,7 @@ impl Catalogue for Many {
 struct Named;
 
 impl Tools for Named {
-    fn call(&self, request: Request) -> Result<Answer, ToolError> {
-        Ok(Answer::Text(request.tool))
+    fn call(&self, request: Request) -> Result<ToolAnswer, ToolError> {
+        Ok(ToolAnswer::Text(request.tool))
     }
 }

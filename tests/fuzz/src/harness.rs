@@ -8,12 +8,13 @@ mod reference;
 use std::collections::BTreeSet;
 
 use airlock_conversation::{
-    Reply,
+    Object, Reply,
     chat::{self, ReplyReader},
 };
+use airlock_core::memory::{Charge, MemoryBudget};
 use airlock_json::{self as json, Caps};
 use airlock_model::{
-    Calls, Charge, Document, MemoryBudget, Object,
+    Calls, Document,
     document::{OWN_MEMBER, choices, finish_reason, head, index_of},
 };
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};

@@ -155,7 +155,7 @@ async fn an_unreadable_lock_leaves_everything_as_it_was() {
     let workspace = Workspace::new();
     workspace.write("airlock.lock", "this is a text");
     let refused = workspace.install(guests::HOSTILE, &["--name", "github"]).await.failed();
-    assert!(refused.stderr.contains("is no lock file"), "{refused}");
+    assert!(refused.stderr.contains("is not a lock file"), "{refused}");
     assert!(!workspace.path("plugins").exists() && !workspace.path("airlock.json").exists());
 }
 

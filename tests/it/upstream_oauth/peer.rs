@@ -30,6 +30,8 @@ pub(super) enum Flaw {
     NoPkce,
     /// Clients are not registered.
     NoRegistration,
+    /// The identifier of a registered client is long.
+    LongClient,
     /// The redirect names another issuer.
     WrongIss,
     /// The redirect names no issuer, although the metadata announces it.
@@ -136,6 +138,9 @@ impl Request<'_> {
                 if !matches!(state.flaw, Flaw::ManyServers | Flaw::NoMetadata) =>
             {
                 self.metadata(state.flaw)
+            }
+            ("POST", "/register") if state.flaw == Flaw::LongClient => {
+                document(&json!({"client_id": "x".repeat(5_000), "redirect_uris": []}))
             }
             ("POST", "/register") => self.0.registered(),
             ("GET", "/authorize") => self.authorize(state),

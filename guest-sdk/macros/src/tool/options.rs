@@ -9,7 +9,7 @@ use syn::{Error, LitBool, LitStr, Token};
 
 use crate::tokens::option;
 
-/// Longest name that model providers accept.
+/// Longest name of a tool that model providers accept, in characters.
 const NAME_MAX: usize = 64;
 
 pub(super) struct Options {

@@ -3,7 +3,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Maximum length of a URL or a pattern, in bytes, as in the schema.
+/// Maximum length of a URL or a pattern, in bytes, as in the schema: an operator reads it whole before the decision, and a
+/// hostile manifest could have one of 256 KiB.
 const MAX_BYTES: usize = 1 << 10;
 /// Maximum length of a DNS name, without a final dot (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;

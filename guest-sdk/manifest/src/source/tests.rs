@@ -11,7 +11,7 @@ fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
 }
 
 /// Reads and checks a directory with these files. Fails with a line for each fault.
-fn source_of(test: &str, files: &[(&str, &str)]) -> Result<Option<Source>, String> {
+fn source_of(test: &str, files: &[(&str, &str)]) -> Result<Option<ManifestSource>, String> {
     let directory =
         std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
@@ -185,7 +185,7 @@ fn a_file_without_an_end_or_outside_the_directory_is_not_read() {
         let text = faults_of_schema(outside);
         assert!(text.contains("is not below the plugin's directory"), "{text}");
     }
-    assert!(faults_of_schema(".").contains("no regular file"));
+    assert!(faults_of_schema(".").contains("not a regular file"));
     let large = format!("{HEAD}# {}\n", "x".repeat(1 << 20));
     assert!(faults("large-file", &large).contains("more than 1048576 bytes"));
 }

@@ -122,7 +122,7 @@ function schemaText(name, schema) {
   try {
     return JSON.stringify(schema) ?? 'null';
   } catch (error) {
-    throw new BadTool(`tool ${name}: its schema is no JSON: ${error?.message}`, { cause: error });
+    throw new BadTool(`tool ${name}: its schema is not JSON: ${error?.message}`, { cause: error });
   }
 }
 

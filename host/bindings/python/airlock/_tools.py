@@ -263,7 +263,7 @@ def _schema_text(one: Tool[Any, Any]) -> str:
     try:
         return json.dumps(one.input_schema)
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadTool(f"the schema of the tool {one.name} is no JSON: {error}") from error
+        raise BadTool(f"the schema of the tool {one.name} is not JSON: {error}") from error
 
 
 def _identity(one: Any) -> Any:

@@ -10,7 +10,8 @@ use airlock_strings::{cut, with_causes};
 use crate::GatewayFailure;
 use crate::{BadValue, FunctionLost};
 
-/// Bytes of the message of an exception that a script or a model receives.
+/// Bytes of the message of an exception that a script or a model receives. An exception may repeat a whole response of a
+/// server; 8 KiB are 2,000 tokens.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
 /// Failure of a call of this crate, which a binding raises as an exception.
@@ -105,7 +106,7 @@ impl BindingFailure {
     /// Creates the failure of a finished run without a journal.
     pub(crate) fn no_journal() -> Self {
         Self::Invalid(
-            "the run is finished and has kept no journal; one that is started as a run keeps it"
+            "the run is finished and has kept no journal; one that is started as a run keeps it, unless it takes more than 256 MiB"
                 .into(),
         )
     }

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::BindingFailure;
 
-/// Bytes of the message of a provider that the message of a failure repeats at most.
+/// Bytes of the message of a provider that the message of a failure repeats at most: programs log it as one line, and the
+/// provider chooses its length. The `error` of the details has all of it.
 const MAX_REPEATED_BYTES: usize = 500;
 
 /// Failure of a gateway of the program, or of a request to it.

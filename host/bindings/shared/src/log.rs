@@ -24,9 +24,10 @@ use tracing::{
 
 use crate::HostRuntime;
 
-/// Records that wait. Further ones are counted.
+/// Records that wait. Further ones are counted: the handlers of the program may be slow, and a server may cause a warning
+/// with each call. With [`MAX_TEXT_BYTES`], they take 4 MB.
 const MAX_RECORDS: usize = 1_000;
-/// Bytes of a record.
+/// Bytes of a record. Its fields may repeat what a server or a model has sent.
 const MAX_TEXT_BYTES: usize = 4 << 10;
 /// Longest wait for the queue. In the child of a fork, nothing may ever unlock it.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -137,7 +138,7 @@ impl Subscriber for LogBridge {
         let mut text = LogText::default();
         event.record(&mut text);
         let is_error = *event.metadata().level() == Level::ERROR;
-        let text = cut(visible_line(&(text.message + &text.fields)), MAX_TEXT_BYTES);
+        let text = cut(visible_line(&(text.message.0 + &text.fields.0)), MAX_TEXT_BYTES);
         push(LogRecord { is_error, text });
     }
 
@@ -158,13 +159,26 @@ impl Subscriber for LogBridge {
 /// The message of an event, and its fields as ` name=value`.
 #[derive(Default)]
 struct LogText {
-    message: String,
-    fields: String,
+    message: BoundedText,
+    fields: BoundedText,
+}
+
+/// The beginning of a text, with at most one character beyond [`MAX_TEXT_BYTES`]. Writing to it fails then, so that the rest
+/// of a long value is not formatted.
+#[derive(Default)]
+struct BoundedText(String);
+
+impl fmt::Write for BoundedText {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let room = MAX_TEXT_BYTES + char::MAX.len_utf8() - self.0.len();
+        self.0.push_str(&piece[..piece.floor_char_boundary(room)]);
+        if self.0.len() > MAX_TEXT_BYTES { Err(fmt::Error) } else { Ok(()) }
+    }
 }
 
 impl Visit for LogText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a String cannot fail.
+        // It fails once the text is full. The text is then too long for a record, which is cut.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
             name => write!(self.fields, " {name}={value:?}"),
@@ -192,6 +206,32 @@ mod tests {
     fn delivered() -> Vec<LogRecord> {
         flush_log();
         mem::take(&mut *DELIVERED.lock())
+    }
+
+    /// Writes more than a record holds, and counts the pieces that were taken.
+    struct LongValue<'c>(&'c Cell<usize>);
+
+    impl fmt::Debug for LongValue<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            for _ in 0..MAX_TEXT_BYTES {
+                f.write_str("ü")?;
+                self.0.set(self.0.get() + 1);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_value_is_formatted_as_far_as_a_record_has_room() {
+        let taken = Cell::new(0);
+        let mut text = BoundedText::default();
+        assert!(write!(text, "{:?}", LongValue(&taken)).is_err());
+        assert_eq!((taken.get(), text.0.len()), (MAX_TEXT_BYTES / 2, MAX_TEXT_BYTES + 2));
+        assert!(write!(text, " name={:?}", "ü".repeat(10)).is_err());
+        assert!(text.0.len() <= MAX_TEXT_BYTES + 4, "{}", text.0.len());
+        let mut text = BoundedText::default();
+        assert!(text.write_str(&"ü".repeat(MAX_TEXT_BYTES / 2)).is_ok(), "it has room");
+        assert!(cut(text.0, MAX_TEXT_BYTES).ends_with('ü'), "it is whole");
     }
 
     /// One test: the queue is that of the process. No runtime is there, so nothing is delivered but by `flush_log`.

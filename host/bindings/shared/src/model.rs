@@ -18,7 +18,8 @@ use serde_json::{Map, Value, json};
 
 use crate::GatewayProgram;
 
-/// The longest wait before a retry that a model may ask for, in seconds.
+/// The longest wait before a retry that a model may ask for, in seconds: a day. A function may return any number, and a
+/// `Duration` does not hold all of them.
 const MAX_WAIT: f64 = 86_400.0;
 
 /// Reply of a model function.

@@ -40,9 +40,11 @@ thread_local! {
     static RUNNING_HERE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Plain functions of the program that run on threads of the runtime at the same time. Others wait.
+/// Plain functions of the program that run on threads of the runtime at the same time; others wait. A script may call
+/// 1,000 at once, and each takes a thread. As many as tokio has threads for work that blocks, by default.
 const MAX_FUNCTIONS: usize = 512;
-/// Further plain functions at each level of functions that others wait for.
+/// Further plain functions at each level of functions that others wait for: with the 15 levels of [`FunctionThreads`], 120
+/// threads. One at each level would suffice to resume the functions that wait.
 const MAX_NESTED_FUNCTIONS: usize = 8;
 /// Threads of the runtime for other work that blocks.
 const OTHER_THREADS: usize = 128;

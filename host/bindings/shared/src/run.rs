@@ -179,10 +179,10 @@ impl BindingRun {
             .map_err(|NoSuchCall { id }| BindingFailure::NoSuchCall(id))
     }
 
-    /// Returns the run as bytes. Fails if it is finished and keeps no journal, or was resumed.
+    /// Returns the run as bytes. Fails if it takes too many, if it is finished and keeps no journal, or was resumed.
     pub fn dump(&self) -> Result<RunDump, BindingFailure> {
         match &*self.0.lock() {
-            RunPhase::Waiting(waiting) => Ok(waiting.0.dump()),
+            RunPhase::Waiting(waiting) => waiting.0.dump().map_err(BindingFailure::from),
             RunPhase::Finished(finished) => {
                 finished.journal.clone().ok_or_else(BindingFailure::no_journal)
             }

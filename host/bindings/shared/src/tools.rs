@@ -32,7 +32,7 @@ pub struct ToolSpec {
 /// Reads the JSON Schema of a tool. Fails if it is no JSON.
 pub fn parsed_schema(tool: &str, text: &str) -> Result<Value, BindingFailure> {
     serde_json::from_str(text).map_err(|error| {
-        BindingFailure::BadTool(format!("the schema of the tool {tool} is no JSON: {error}"))
+        BindingFailure::BadTool(format!("the schema of the tool {tool} is not JSON: {error}"))
     })
 }
 

@@ -10,7 +10,7 @@ use airlock_json::{
 };
 use serde_json::Value;
 
-/// Memory that one converted value may take, in bytes.
+/// Memory that one converted value may take, in bytes: as much as the whole sandbox of a script has by default.
 pub const MAX_VALUE_BYTES: usize = 64 << 20;
 
 /// Reason that a value of the program cannot be passed to a script.

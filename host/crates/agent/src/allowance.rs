@@ -8,8 +8,10 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
-use airlock_core::tool::{CallError, ErrorKind, HostCode, ReachedLimit};
-use airlock_model::{Charge, MemoryBudget};
+use airlock_core::{
+    memory::{Charge, MemoryBudget},
+    tool::{CallError, ErrorKind, HostCode, ReachedLimit},
+};
 
 /// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
 /// model would not learn of its effects.

@@ -16,8 +16,9 @@ use crate::recall::note::{self, CallerInterface};
 use airlock_conversation::{
     Choice, Content, Delta, FinishReason, Item, Message, Object, Part, Reply, Role, chat,
 };
+use airlock_core::memory::Charge;
 use airlock_json::{self as json, weight::object_weight};
-use airlock_model::{Charge, ChatForm, Document, ReplyChunk};
+use airlock_model::{ChatForm, Document, ReplyChunk};
 
 /// Bytes of an item in a conversation, beside its texts.
 const ITEM_BYTES: usize = 64;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::{
-    Failure, MAX_CALLS_READ,
+    Failure,
     names::{self, CallOwner, CallableNames},
 };
 use airlock_conversation::{self as conversation, CallInput, Delta, Item, MAX_NAME_BYTES, Reply};
+use airlock_core::model_calls::MAX_CALLS_READ;
 
 /// Maximum bytes of the name of a call; a longer one is cut. No tool has one of more than 64 bytes, and the name is a part
 /// of each message about the call.

@@ -293,8 +293,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_json::RawObject;
-    use airlock_model::object;
+    use airlock_json::{RawObject, object};
 
     #[test]
     fn json_is_asked_for_in_each_api_and_a_long_format_is_a_schema() {

@@ -5,11 +5,13 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::json;
 
+use airlock_conversation::Object;
 use airlock_core::{
     model_control::ControlRefusal,
     tool::{HostCode, LoginRequired, ModelRefusal},
 };
-use airlock_model::{ModelError, Object, SOON, object};
+use airlock_json::object;
+use airlock_model::{ModelError, SOON};
 
 /// Bifrost's type of the error of a request whose user has to log in, and the name of its details.
 pub const AUTH_REQUIRED: &str = "mcp_auth_required";
@@ -36,7 +38,7 @@ pub enum Failure {
     /// The model's provider failed.
     #[error(transparent)]
     Model(ModelError),
-    /// One response has more calls than [`MAX_CALLS_READ`](super::MAX_CALLS_READ).
+    /// One response has more calls than [`MAX_CALLS_READ`](airlock_core::model_calls::MAX_CALLS_READ).
     #[error(
         "the model's response has {found} tool calls, more than the limit of {limit}; none of them was made"
     )]
@@ -202,7 +204,7 @@ impl Failure {
 
 /// Returns the HTTP status of a request or a call that a limit, or the lack of a record, does not permit, by the
 /// code of the refusal.
-pub fn control_status(code: HostCode) -> StatusCode {
+fn control_status(code: HostCode) -> StatusCode {
     match code {
         HostCode::BudgetExceeded => StatusCode::PAYMENT_REQUIRED,
         HostCode::RecordsUnavailable | HostCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

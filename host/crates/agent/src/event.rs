@@ -12,11 +12,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{AgentError, Answer};
+use airlock_conversation::Object;
 use airlock_core::{
     door::{self, CallId, Progress},
     tool::{CallFailure, Content},
 };
-use airlock_model::{Object, ReplyChunk};
+use airlock_model::ReplyChunk;
 
 /// Event of a running request. The last event of each request is `Done` or `Failed`. The rare variants are boxed, because
 /// a stream moves an event through several steps for each chunk.

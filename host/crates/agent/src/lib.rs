@@ -36,9 +36,9 @@
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
 //! tools. A call that needs approval, or that names a tool of the caller's own, ends the loop and
-//! is returned to the caller; one of an unknown tool is refused with a message to the model. The results of the other calls of the same response are kept for the
-//! request in which the caller sends its own results, or are part of the text: see
-//! [`ResultsAsText`]. Every response with tool calls describes them in an object named `airlock`.
+//! is returned to the caller. A call of an unknown tool is refused with a message to the model. The results of the
+//! other calls of the same response are kept for the request in which the caller sends its own results, or are part of
+//! the text: see [`ResultsAsText`]. Every response with tool calls describes them in an object named `airlock`.
 //!
 //! The loop makes no policy decisions: the door does, through [`Caller`](airlock_core::door::Caller). It spawns no tasks and
 //! runs only while its [`Run`] is polled, so a slow reader stops the model, and dropping the run
@@ -46,7 +46,7 @@
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
 //! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added
-//! bytes are also charged to the request's [`MemoryBudget`](airlock_model::MemoryBudget). An error that a model can act on
+//! bytes are also charged to the request's [`MemoryBudget`](airlock_core::memory::MemoryBudget). An error that a model can act on
 //! becomes the result of a call; any other error ends the request with a [`Failure`] and a
 //! description of the calls that were made.
 
@@ -80,7 +80,7 @@ mod waiting;
 
 pub use self::{
     answer::Answer,
-    error::{AUTH_REQUIRED, AgentError, Failure, control_status},
+    error::{AUTH_REQUIRED, AgentError, Failure},
     event::{CallEnded, CallStarted, Completion, Event, RespondingProvider, Run},
     observer::RequestObserver,
     present::{Presenter, ResultMessage, ResultSource, raw_error},
@@ -88,7 +88,7 @@ pub use self::{
     request::{Request, TokenVisibility},
     results::content_owner,
     run::run,
-    settings::{MAX_CALLS_READ, ResultsAsText, Settings},
+    settings::{ResultsAsText, Settings},
     trace::{INPUT_REQUIRED, MAX_TEXT_BYTES, RUN, input_required},
     waiting::{ApprovalList, ApprovalVerdict, Approver, declined, denied},
 };

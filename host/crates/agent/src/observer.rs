@@ -1,6 +1,7 @@
 //! Observation of one request: what it exchanges with providers, its calls, and its end.
 
-use airlock_model::{ExchangeObserver, Object};
+use airlock_conversation::Object;
+use airlock_model::ExchangeObserver;
 
 /// Receives what happens in one request.
 pub trait RequestObserver: ExchangeObserver {

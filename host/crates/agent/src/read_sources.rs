@@ -154,8 +154,7 @@ mod tests {
         tool::{Allowlist, Policy, READ_RESOURCE, UriList},
     };
     use airlock_fakes as fake;
-    use airlock_json::RawObject;
-    use airlock_model::object;
+    use airlock_json::{RawObject, object};
     use serde_json::{Value, json};
 
     use super::*;

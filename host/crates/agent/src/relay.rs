@@ -41,10 +41,11 @@ use super::{
 };
 use airlock_conversation::Delta;
 use airlock_core::{
+    memory::Charge,
     threads::{self, INLINE_BYTES},
     timer::StreamTimer,
 };
-use airlock_model::{Charge, Chunks, ReplyChunk};
+use airlock_model::{Chunks, ReplyChunk};
 
 /// Bytes of a response that are charged at a time.
 const CHARGE_BYTES: usize = 4 << 10;
@@ -318,7 +319,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use airlock_model::MemoryBudget;
+    use airlock_core::memory::MemoryBudget;
 
     #[tokio::test]
     async fn the_pieces_of_a_long_chunk_are_not_copied_on_a_worker() {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{observer::RequestObserver, recall::Keeper, results::Results, waiting::Approver};
-use airlock_conversation::Wire;
-use airlock_core::door::Events;
-use airlock_model::{MemoryBudget, Object, Prompt};
+use airlock_conversation::{Object, Wire};
+use airlock_core::{door::Events, memory::MemoryBudget};
+use airlock_model::Prompt;
 
 /// A request.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Request {
     /// Members of the `airlock` object that do not depend on the calls, such as servers that are
     /// unavailable. A few, because they are not charged.
     pub notes: Object,
-    /// Whether the `airlock` object has the estimated tokens of the gateway's tools.
+    /// True if the `airlock` object has the estimated tokens of the gateway's tools.
     pub tokens: TokenVisibility,
     /// Budget to which the bytes are charged that the model and tools add to the body. They are
     /// released when the [`Run`](crate::Run) is dropped.
@@ -48,7 +48,7 @@ pub struct Request {
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
-/// Whether a caller receives the estimated tokens of the gateway's tools.
+/// Selects whether a caller receives the estimated tokens of the gateway's tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TokenVisibility {
     /// Only logs have them.

@@ -24,8 +24,7 @@
 use std::{collections::BTreeSet, mem, sync::Arc};
 
 use super::{
-    AgentError, Completion, Event, Failure, MAX_CALLS_READ, Request, Run, Settings,
-    TokenVisibility,
+    AgentError, Completion, Event, Failure, Request, Run, Settings, TokenVisibility,
     allowance::Allowance,
     answer::Answer,
     calls::{self, ToolCall},
@@ -42,13 +41,15 @@ use super::{
     },
     span::AgentSpan,
     trace::Trace,
-    usage::Usage,
+    usage::UsageSum,
     waiting::Approver,
 };
 use crate::recall::Keeper;
 use airlock_conversation::Wire;
-use airlock_core::{door::Caller, model_control::ModelControl, tool::GuardActs};
-use airlock_model::{ExchangeObserver, Models, ReplyChunk, Response, Route, Terms};
+use airlock_core::{
+    door::Caller, model_calls::MAX_CALLS_READ, model_control::ModelControl, tool::GuardActs,
+};
+use airlock_model::{ExchangeObserver, ModelError, Models, ReplyChunk, Response, Route, Terms};
 use airlock_strings::with_causes;
 use airlock_telemetry::{Span, TraceFuture as _, names};
 
@@ -65,7 +66,7 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
 }
 
 /// Runs a chat completion to its last event.
-fn work(
+pub(super) fn work(
     models: Arc<Models>,
     caller: Caller,
     mut request: Box<Request>,
@@ -76,10 +77,7 @@ fn work(
     let observer = request.observer.clone();
     // A block, because an `async fn` has room for its arguments twice.
     async move {
-        let route = models.route(&mut request.prompt.body);
-        let has_responses = route.as_ref().is_ok_and(Route::has_responses);
-        let is_controlled = route.as_ref().is_ok_and(|route| control_of(route, &caller).is_some());
-        let begun = RequestBeginning { request, has_responses, is_controlled };
+        let (route, begun) = RequestBeginning::route(request, &models, &caller);
         // Boxed: a stream would keep its room until its end.
         let beginning = Box::pin(AgentLoop::begin(begun, &caller, &settings, &listener));
         let mut agent = beginning.await;
@@ -87,20 +85,20 @@ fn work(
         agent.span = traced.own().clone();
         let last = match route {
             Ok(mut route) => agent.run(&mut route).in_span(traced.under()).await,
-            Err(error) => Err(Box::pin(agent.failure(error.into())).await),
+            Err(error) => Err(Box::new(Box::pin(agent.failure(error.into())).await)),
         };
         traced.end(last.as_ref().err().map(|failed| &failed.error));
         if let Some(observer) = observer {
             match &last {
                 Ok(completion) => observer.ended(completion.airlock.as_ref(), None),
-                Err(AgentError { error, airlock }) => {
-                    observer.ended(airlock.as_ref(), Some(&with_causes(error)));
+                Err(failed) => {
+                    observer.ended(failed.airlock.as_ref(), Some(&with_causes(&failed.error)));
                 }
             }
         }
         let last = match last {
-            Ok(completion) => Event::Done(Box::new(completion)),
-            Err(error) => Event::Failed(Box::new(error)),
+            Ok(completion) => Event::Done(completion),
+            Err(failed) => Event::Failed(failed),
         };
         listener.emitter.emit(last).await;
     }
@@ -157,6 +155,20 @@ struct RequestBeginning {
     is_controlled: bool,
 }
 
+impl RequestBeginning {
+    /// Finds the providers of a request. A function of its own, because the loop would have room for them twice.
+    fn route<'m>(
+        mut request: Box<Request>,
+        models: &'m Models,
+        caller: &Caller,
+    ) -> (Result<Route<'m>, ModelError>, Self) {
+        let route = models.route(&mut request.prompt.body);
+        let has_responses = route.as_ref().is_ok_and(Route::has_responses);
+        let is_controlled = route.as_ref().is_ok_and(|route| control_of(route, caller).is_some());
+        (route, Self { request, has_responses, is_controlled })
+    }
+}
+
 /// One request.
 struct AgentLoop<'a> {
     caller: &'a Caller,
@@ -178,7 +190,7 @@ struct AgentLoop<'a> {
     trace: Trace<'a>,
     /// Token usage of the model in the rounds so far. That of the last response is added at the end, and only
     /// if the sum is needed.
-    usage: Usage,
+    usage: UsageSum,
     results: Option<Results>,
     approver: Option<Approver>,
     /// Keeps rounds that the caller does not see; `None` if nothing is kept.
@@ -237,7 +249,7 @@ impl<'a> AgentLoop<'a> {
             passes_on: is_chat && !style.holds && !looks_at_replies(caller),
             relay,
             trace,
-            usage: Usage::default(),
+            usage: UsageSum::default(),
             results,
             approver,
             keeper,
@@ -246,8 +258,11 @@ impl<'a> AgentLoop<'a> {
         })
     }
 
-    /// Runs the loop to its end.
-    async fn run(mut self: Box<Self>, route: &mut Route<'_>) -> Result<Completion, AgentError> {
+    /// Runs the loop to its end. The result is boxed: the work would have room for it beside the loop.
+    async fn run(
+        mut self: Box<Self>,
+        route: &mut Route<'_>,
+    ) -> Result<Box<Completion>, Box<AgentError>> {
         let mut state = LoopState::Asking;
         loop {
             let next = match state {
@@ -258,12 +273,12 @@ impl<'a> AgentLoop<'a> {
                 }
                 LoopState::Ending { answer, pending, ended } => {
                     // Boxed: a stream would keep its room from the beginning.
-                    return Ok(Box::pin(self.end(answer, pending, &ended)).await);
+                    return Ok(Box::new(Box::pin(self.end(answer, pending, &ended)).await));
                 }
             };
             state = match next {
                 Ok(state) => state,
-                Err(error) => return Err(Box::pin(self.failure(error)).await),
+                Err(error) => return Err(Box::new(Box::pin(self.failure(error)).await)),
             };
         }
     }
@@ -358,8 +373,10 @@ impl<'a> AgentLoop<'a> {
             controlled.responds(route);
         }
         let acts = controlled.as_deref().map(ControlledRequest::guard_acts);
-        let review = ModelReview::of_reply(self.caller, route, acts, &self.conversation);
-        self.receive(response, review.as_ref(), controlled).await
+        // Boxed: most responses are not reviewed.
+        let review =
+            ModelReview::of_reply(self.caller, route, acts, &self.conversation).map(Box::new);
+        self.receive(response, review.as_deref(), controlled).await
     }
 
     /// Receives a response. If the caller receives chunks, they are sent meanwhile.
@@ -402,6 +419,9 @@ impl<'a> AgentLoop<'a> {
         answer: Box<Answer>,
         calls: Vec<ToolCall>,
     ) -> Result<LoopState, Failure> {
+        if calls.is_empty() {
+            return Ok(LoopState::Ending { answer, pending: Vec::new(), ended: Vec::new() });
+        }
         let is_last = self.conversation.names.is_last;
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.
@@ -412,8 +432,9 @@ impl<'a> AgentLoop<'a> {
             }
         }
         let waits = self.approver.is_some();
-        // Guards may be asked about each call, one after the other.
-        let sorting = round::sort(calls, self.caller, waits, &mut self.quota);
+        // Guards may be asked about each call, one after the other. Boxed: a stream without calls would have room for it
+        // twice, from its beginning.
+        let sorting = Box::pin(round::sort(calls, self.caller, waits, &mut self.quota));
         let calls = self.allowance.within(sorting).await?;
         if !is_last && !calls.batch.is_empty() {
             return Ok(LoopState::Running { answer, calls });

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use self::received::ReceivedStream;
 use super::{conversation::Conversation, *};
-use airlock_conversation::{Reply, Wire};
+use airlock_conversation::{Object, Reply, Wire};
 use airlock_core::{
     door::{Caller, Filter, Origin},
-    memory::Limited,
+    memory::{Limited, MemoryBudget},
     threads::INLINE_BYTES,
     tool::{Allowlist, ClientName, Policy, Prefix},
 };
 use airlock_fakes as fake;
-use airlock_json::RawObject;
-use airlock_model::{MemoryBudget, Models, Object, Prompt, object};
+use airlock_json::{RawObject, object};
+use airlock_model::{Models, Prompt};
 
 mod approvals;
 mod controlled;

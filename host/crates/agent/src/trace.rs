@@ -34,18 +34,18 @@ use super::{
     round::{CallOutcome, PendingCall, PendingReason},
     tokens::{TOKENS, TokenReport},
 };
+use airlock_conversation::Object;
 use airlock_core::{
     door::{CallId, CallRecord, Caller, Origin, View},
     model_control::ToolTokens,
     threads,
     tool::{InputRequired, ToolName},
 };
-use airlock_model::Object;
 use airlock_strings::cut;
 
 /// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
-/// bytes. Longer text is cut there; the model receives all of it. The records of calls keep as much
-/// of the arguments.
+/// bytes. Longer text is cut there; the model receives all of it. A result of a server has up to 1 MiB, and
+/// the object repeats those of all calls of a request. The records of calls keep as much of the arguments.
 pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Maximum number of calls, nested ones included, that are described on a worker. Each takes a few microseconds, and a
@@ -67,16 +67,17 @@ pub fn input_required(asked: &InputRequired) -> Value {
     })
 }
 
-/// Record of the work for one request so far.
+/// Record of the work for one request so far. Parts that few requests have are boxed: the record of each stream would
+/// have room for them.
 pub(super) struct Trace<'a> {
     caller: &'a Caller,
     /// Members of the `airlock` object that do not depend on the calls.
-    notes: Object,
+    notes: Option<Box<Object>>,
     /// Calls of all rounds. Shared with a thread that describes many of them.
     tops: Arc<Vec<TopCall>>,
     cost: RequestsCost,
     /// `None` if the tokens of tools are not counted.
-    tokens: Option<TokenReport>,
+    tokens: Option<Box<TokenReport>>,
 }
 
 /// Cost of the requests to models so far.
@@ -104,6 +105,7 @@ struct TopCall {
 
 impl<'a> Trace<'a> {
     pub(super) fn new(caller: &'a Caller, notes: Object) -> Self {
+        let notes = (!notes.is_empty()).then(|| Box::new(notes));
         let tops = Arc::default();
         Self { caller, notes, tops, cost: RequestsCost::default(), tokens: None }
     }
@@ -111,7 +113,7 @@ impl<'a> Trace<'a> {
     /// Counts the tokens of tools from now on, if the conversation offers tools. With `is_shown`, the `airlock`
     /// object has them.
     pub(super) fn count_tokens(&mut self, conversation: &Conversation, is_shown: bool) {
-        self.tokens = TokenReport::begin(conversation, self.caller, is_shown);
+        self.tokens = TokenReport::begin(conversation, self.caller, is_shown).map(Box::new);
     }
 
     /// Returns the tokens of tools until now; `None` if they are not counted.
@@ -157,7 +159,7 @@ impl<'a> Trace<'a> {
 
     /// Returns the members of the `airlock` object that do not depend on the calls, and the tokens.
     fn facts(&self) -> Object {
-        let mut facts = self.notes.clone();
+        let mut facts = self.notes.as_deref().cloned().unwrap_or_default();
         if let Some(report) = self.tokens.as_ref().filter(|report| report.is_shown()) {
             facts.insert(TOKENS.to_owned(), report.tokens(self.caller).to_json());
         }

@@ -9,11 +9,11 @@ const MAX_VALUES: usize = 256;
 /// [`MAX_VALUES`].
 const MAX_BYTES: usize = 16 << 10;
 
-/// Sum of `usage` objects.
+/// Sum of `usage` objects. Boxed: each stream would have room for it from its beginning, and most streams have none.
 #[derive(Debug, Default)]
-pub(super) struct Usage(Option<Value>);
+pub(super) struct UsageSum(Option<Box<Value>>);
 
-impl Usage {
+impl UsageSum {
     /// Adds the `usage` of a response, if it has one.
     pub(super) fn add(&mut self, usage: Option<Value>) {
         let Some(usage) = usage.filter(|usage| usage.is_object() && is_small(usage)) else {
@@ -21,13 +21,13 @@ impl Usage {
         };
         match &mut self.0 {
             Some(sum) => add(sum, &usage),
-            None => self.0 = Some(usage),
+            None => self.0 = Some(Box::new(usage)),
         }
     }
 
     /// Returns the sum; `None` if there was no usage.
     pub(super) fn into_value(self) -> Option<Value> {
-        self.0
+        self.0.map(|sum| *sum)
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_oversized_usage_is_not_added() {
-        let mut usage = Usage::default();
+        let mut usage = UsageSum::default();
         for bad in [
             json!(members(MAX_VALUES + 1)),
             json!({"a": vec![members(10); 30]}),
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn numbers_are_summed_at_every_depth() {
-        let mut usage = Usage::default();
+        let mut usage = UsageSum::default();
         for answer in [
             json!({"total_tokens": 1, "details": {"cached": 2, "audio": null}, "cost": 0.5, "tier": "a"}),
             json!(null),

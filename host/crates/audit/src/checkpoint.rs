@@ -9,9 +9,11 @@ use crate::{
     tree::{Hash, Tree},
 };
 
-/// Longest checkpoint that is read, in bytes. Witnesses add a line each.
+/// Longest checkpoint that is read, in bytes. It is held in memory, and an unknown sender may have
+/// written the file. [`MAX_SIGNATURES`] lines of 256 bytes each have room.
 pub(crate) const MAX_BYTES: usize = 16 << 10;
-/// Most signatures of a checkpoint that are read: that of the log, and one of each witness.
+/// Most signatures of a checkpoint that are read: that of the log, and one of each witness. Each
+/// that has the name of the key is verified, and so are forged ones.
 const MAX_SIGNATURES: usize = 64;
 /// Beginning of a signature's line.
 pub(crate) const DASH: &str = "\u{2014} ";
@@ -20,10 +22,10 @@ pub(crate) const DASH: &str = "\u{2014} ";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadCheckpoint {
     /// It has no blank line between text and signatures, or does not end with a line end.
-    #[error("is no signed note: expected text, a blank line, and lines of signatures")]
+    #[error("is not a signed note: expected text, a blank line, and lines of signatures")]
     Note,
     /// The first lines are not those of a checkpoint.
-    #[error("is no checkpoint: expected the lines origin, size and root hash")]
+    #[error("is not a checkpoint: expected the lines origin, size and root hash")]
     Text,
     /// It is not UTF-8.
     #[error("is not UTF-8 text")]
@@ -32,7 +34,7 @@ pub enum BadCheckpoint {
     #[error("does not have more lines than the one before it")]
     Order,
     /// A line of a signature is malformed.
-    #[error("has a line that is no signature")]
+    #[error("has a line that is not a signature")]
     Signature,
 }
 

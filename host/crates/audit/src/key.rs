@@ -26,7 +26,7 @@ const PKCS8_OPENING: [u8; 16] = [
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
 
-/// Error: a text is no private key.
+/// Error: a text is not a private key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadSigningKey {
     /// It is not Base64, with or without the lines of a PEM file.
@@ -35,7 +35,7 @@ pub enum BadSigningKey {
     )]
     Form,
     /// It is a key of another algorithm, or its parts do not belong together.
-    #[error("is no private key of Ed25519 in PKCS #8")]
+    #[error("is not a private key of Ed25519 in PKCS #8")]
     Algorithm,
 }
 

@@ -5,13 +5,13 @@
 //! - `tree` is the Merkle tree over the lines, [`Checkpoint`] its signed root, [`SigningKey`] and
 //!   [`PublicKey`] the keys
 //! - [`Publication`] is a place where checkpoints are published, and where the gateway cannot change them
-//! - [`verify`] checks a log, [`prove`] makes proofs for those who do not have it, [`export`] writes it in
-//!   formats of others
+//! - [`verify`] checks a log, [`prove`] makes proofs for parties that do not have the log, [`export`] writes it in
+//!   formats of other programs
 //!
 //! `docs/audit.md` describes the format, completely enough to write a verifier from it.
 //!
-//! The crate knows the events of its own only. Those of calls, decisions and changes are made by
-//! `airlock-records`.
+//! This crate defines only the events of the log itself. `airlock-records` makes the events of calls, decisions and
+//! changes.
 
 mod checkpoint;
 mod error;

@@ -18,7 +18,8 @@ use crate::{
     },
 };
 
-/// Most lines of one call that are proven. A gateway writes a few.
+/// Most lines of one call that are proven. A gateway writes a few; a forged log may have more. Each
+/// is held in memory, and every line of the log is added to the proof of each.
 const MAX_LINES: usize = 100;
 
 /// The lines that a proof is wanted for.

@@ -18,7 +18,7 @@ pub use self::{
 
 use self::project::Project;
 use crate::{Language, sdk};
-use airlock_plugin::CompileHook;
+use airlock_compile::CompileHook;
 
 /// Builds the plugin in a directory. The default for `output` is the plugin's id there, with `.wasm`
 /// for a release and `.dev.wasm` for a development build. `on_compile` shows that the component is

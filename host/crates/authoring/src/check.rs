@@ -13,9 +13,10 @@ use crate::{
     CompiledComponent, Finding, component, config_schema, file::directory_of, finding, guard,
     quality,
 };
+use airlock_compile::CompileHook;
 use airlock_core::tool::ToolDefinition;
 use airlock_json::schema::CompiledSchema;
-use airlock_plugin::{CompileHook, Manifest, Metadata, MetadataError, read_component};
+use airlock_plugin::{Manifest, Metadata, MetadataError, read_component};
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::with_causes;
 

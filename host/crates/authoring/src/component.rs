@@ -10,13 +10,13 @@ use std::{
 };
 
 use crate::file::replace;
-use airlock_compile::{CompileError, Compiling};
+use airlock_compile::{CompileError, CompileHook, Compiling, compiling};
 use airlock_config::{Config, environment};
 use airlock_core::{regular_file, tool::ClientName};
 use airlock_lock::Pin;
 use airlock_plugin::{
-    CompileHook, ComponentSource, MAX_SIGNATURE_BYTES, Metadata, MetadataError, Publishers,
-    SignatureError, compiling, read_component,
+    ComponentSource, MAX_SIGNATURE_BYTES, Metadata, MetadataError, Publishers, SignatureError,
+    read_component,
 };
 use airlock_sandbox::{self as sandbox, Grants, HostResources, Limits, LoadError, Plugin, Sandbox};
 use airlock_store::components::ComponentDigest;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use airlock_manifest::{FILE, Position, Source};
+use airlock_manifest::{FILE, ManifestSource, Position};
 
 use crate::interfaces::{self, Interface};
 use airlock_compile::imported_functions;
@@ -53,7 +53,7 @@ impl Finding {
     }
 
     /// Adds the position of the key, if this finding is about one.
-    pub(crate) fn locate(&mut self, source: &Source) {
+    pub(crate) fn locate(&mut self, source: &ManifestSource) {
         let Some(key) = &self.key else { return };
         if let Some(Position { line, column }) = source.position(key) {
             self.at = Some(visible(&format!("{FILE}:{line}:{column}: {key}")));

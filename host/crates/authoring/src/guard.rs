@@ -4,7 +4,8 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{Check, CheckOutcome, Finding, component};
-use airlock_plugin::{CompileHook, Manifest, Metadata, Requests};
+use airlock_compile::CompileHook;
+use airlock_plugin::{Manifest, Metadata, Requests};
 use airlock_strings::with_causes;
 
 const LOADED: &str = "it is a guard that the gateway can load, and imports nothing";

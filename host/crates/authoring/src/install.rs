@@ -17,10 +17,11 @@ mod written;
 
 use std::path::{Path, PathBuf};
 
+use airlock_compile::CompileHook;
 use airlock_config::Config;
 use airlock_core::tool::{BadClientName, ClientName};
 use airlock_lock::Lock;
-use airlock_plugin::{CompileHook, Configured, Publishers, Request, Requests};
+use airlock_plugin::{Configured, Publishers, Request, Requests};
 
 pub use self::{
     accepted::{AcceptError, AcceptedPlugins, ComparedPlugin},

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::{Check, CheckOutcome, Finding};
 use airlock_core::tool::{Annotations, ToolDefinition};
-use airlock_plugin::{DeclaredEffect, Effect, Manifest, ToolEffects};
+use airlock_plugin::{Manifest, ToolEffects};
+use airlock_sandbox::{DeclaredEffect, Effect};
 use airlock_strings::visible;
 
 /// Shortest description of a tool without a warning, in characters. A shorter one, such as `Reads a

@@ -2,7 +2,7 @@
 //!
 //! | type | meaning |
 //! |---|---|
-//! | [`RequestMemory`] | accounts for the bytes of one request; the server implements it |
+//! | [`RequestMemory`] | accounts for the bytes of one request; [`RequestCharge`](crate::request_memory::RequestCharge) implements it |
 //! | [`MemoryBudget`] | handle to it, for code that does not know the other users of memory |
 //! | [`Charge`] | bytes that one holder has taken from the budget, until it is dropped |
 //!

@@ -89,8 +89,8 @@ pub(super) enum Lookup {
 }
 
 impl ClientCache {
-    /// Creates the cache of a client for a list of tools. It goes on with the results of `before`. `None`
-    /// without rules.
+    /// Creates the cache of a client for a list of tools, with the results of `before`. `None` if there are
+    /// no rules.
     pub(super) fn new(
         client: &ClientName,
         rules: &[CacheRule],

@@ -61,8 +61,12 @@ fn check_schema(
     compiled.map_err(|bad| BadInternalTool::Schema { tool: tool.clone(), of, source: bad.into() })
 }
 
-/// Parses the arguments of a call: here if they are short, else on a blocking thread.
-pub async fn read_arguments(call: &Admitted) -> Map<String, Value> {
+/// Returns the arguments of a call: the tree that their check has built, or else one that is parsed now, of long ones on a
+/// blocking thread.
+pub async fn read_arguments(call: &mut Admitted) -> Map<String, Value> {
+    if let Some(members) = call.take_members() {
+        return members;
+    }
     let arguments = call.arguments().clone();
     let bytes = arguments.as_str().len();
     threads::read(call.chain().tenant(), bytes, move || arguments.to_object()).await

@@ -3,7 +3,8 @@
 use airlock_core::{door::WithheldTool, tool::BadTool};
 
 /// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
-/// and those whose schemas are not checked. An operator reads them in the status.
+/// and those whose schemas are not checked. An operator reads them in the status, and a server may give
+/// a reason with each of its 2,000 tools.
 pub(super) const MAX_REASONS: usize = 100;
 
 /// A tool of a source's list that is not in the catalog, or all of its tools beyond the limit.

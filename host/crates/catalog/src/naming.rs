@@ -7,8 +7,8 @@ use airlock_core::tool::{
     ClientName, Policy, Prefix, Tool, ToolDefinition, ToolName, distinct_names,
 };
 
-/// Maximum number of tools that one client may publish. Further tools are dropped, and the
-/// operator is told. Real servers have at most a few hundred; the catalog is searched, compared
+/// Maximum number of tools that one client may publish. Further tools are dropped, and
+/// reported to the operator. Real servers have at most a few hundred; the catalog is searched, compared
 /// and listed whole.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
 

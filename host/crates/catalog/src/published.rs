@@ -121,8 +121,12 @@ impl Published {
 impl Provider for Published {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
-            self.schemas.check_arguments(&call).await?;
-            let call = if self.is_internal { self.schemas.without_nulls(call).await } else { call };
+            let call = if self.is_internal {
+                self.schemas.fitted(call).await?
+            } else {
+                self.schemas.check_arguments(&call).await?;
+                call
+            };
             let Some(standby) = self.fallbacks.stand_by(&call) else {
                 return self.cached(call).await;
             };

@@ -157,9 +157,25 @@ impl Schemas {
         })
     }
 
+    /// Checks the arguments of a call of the program itself, as [`Self::check_arguments`]. Returns the call with arguments
+    /// that fit the schema as they are: without those that are `null` in the place of an absent one. It keeps the tree of
+    /// short ones ([`Admitted::members`]), of which its function takes the arguments next.
+    pub(super) async fn fitted(&self, mut call: Admitted) -> Result<Admitted, CallError> {
+        let Some(schema) = self.input.get(&call.tool().full_name) else { return Ok(call) };
+        if call.arguments().as_str().len() <= threads::INLINE_BYTES {
+            if schema.fits_quickly(call.members()) {
+                return Ok(call);
+            }
+            // The check may wait for a thread: the call is text meanwhile.
+            drop(call.take_members());
+        }
+        self.check_arguments(&call).await?;
+        Ok(self.without_nulls(call).await)
+    }
+
     /// Returns a call whose arguments were checked, with arguments that fit the schema as they are: without those that are
     /// `null` in the place of an absent one.
-    pub(super) async fn without_nulls(&self, call: Admitted) -> Admitted {
+    async fn without_nulls(&self, call: Admitted) -> Admitted {
         let Some(schema) = self.input.get(&call.tool().full_name) else { return call };
         let arguments = call.arguments();
         let has_null = raw::members(arguments.as_str())

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use airlock_core::door::{Filter, Grants, ScriptLanguage, View, VirtualKey};
 
-/// Maximum views that are kept: one for each virtual key that was used last. A view without tools
-/// counts here only.
+/// Maximum views that are kept: one for each virtual key that was used last. Each request is compared
+/// with the grants of all until one is its own. A view without tools counts here only.
 const MAX_VIEWS: usize = 64;
 /// Maximum tools of all kept views together. Each takes about 250 bytes, so they take 50 MB.
 const MAX_TOOLS: usize = 200_000;

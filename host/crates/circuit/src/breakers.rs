@@ -59,6 +59,13 @@ impl Trials {
     }
 }
 
+impl CallEnding {
+    /// Returns whether it counts against the plugin.
+    pub(super) fn is_failure(self) -> bool {
+        matches!(self, Self::Overran | Self::Crashed)
+    }
+}
+
 /// Changes that the operator's log reports.
 #[derive(Debug, PartialEq)]
 pub(super) enum BreakerChange {
@@ -81,6 +88,11 @@ struct BreakerEntry {
 }
 
 impl Breakers {
+    /// Returns whether every call is permitted, and one that does not fail changes nothing.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.scoped.is_empty() && !self.widespread.was_opened()
+    }
+
     /// Permits a call, and returns the breakers for which it is the trial. Fails with the time left
     /// to wait.
     pub(super) fn permit(
@@ -121,7 +133,7 @@ impl Breakers {
             CallEnding::Crashed => (Verdict::Fails, Verdict::None),
             CallEnding::Unknown => (Verdict::None, Verdict::None),
         };
-        if self.scoped.is_empty() && matches!(outcome, CallEnding::Worked | CallEnding::Unknown) {
+        if self.scoped.is_empty() && !outcome.is_failure() {
             return Vec::new();
         }
         let widespread = (outcome == CallEnding::Crashed)

@@ -12,7 +12,10 @@ mod breaker;
 mod breakers;
 mod widespread;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use airlock_core::{
     tenant::Tenant,
@@ -31,6 +34,8 @@ pub struct Circuit {
     deadline: Duration,
     /// Fuel limit of a call, unless its chain has less left.
     fuel: u64,
+    /// True while the breakers [are quiet](Breakers::is_quiet). Calls then need no lock, which all threads would share.
+    is_quiet: AtomicBool,
     breakers: Mutex<Breakers>,
 }
 
@@ -39,8 +44,8 @@ pub struct Circuit {
 #[must_use = "a call that passed must record its outcome"]
 pub struct Permit<'c> {
     circuit: &'c Circuit,
-    tenant: Tenant,
-    tool: ToolName,
+    tenant: &'c Tenant,
+    tool: &'c ToolName,
     trials: Trials,
 }
 
@@ -48,16 +53,23 @@ impl Circuit {
     /// Makes the breakers of a plugin, all of them closed. `deadline` and `fuel` are the limits on its calls:
     /// a call that was stopped before it reached them is no evidence against the plugin.
     pub fn new(plugin: ClientName, deadline: Duration, fuel: u64) -> Self {
-        Self { plugin, deadline, fuel, breakers: Mutex::default() }
+        let is_quiet = AtomicBool::new(true);
+        Self { plugin, deadline, fuel, is_quiet, breakers: Mutex::default() }
     }
 
     /// Permits a tenant's call. Fails while a breaker that applies to it is open.
-    pub fn permit(&self, tenant: &Tenant, tool: &ToolName) -> Result<Permit<'_>, CallError> {
-        let passed = self.breakers.lock().permit(Instant::now(), tenant, tool);
+    pub fn permit<'c>(
+        &'c self,
+        tenant: &'c Tenant,
+        tool: &'c ToolName,
+    ) -> Result<Permit<'c>, CallError> {
+        let passed = if self.is_quiet() {
+            Ok(Trials::default())
+        } else {
+            self.change(|breakers| breakers.permit(Instant::now(), tenant, tool))
+        };
         match passed {
-            Ok(trials) => {
-                Ok(Permit { circuit: self, tenant: tenant.clone(), tool: tool.clone(), trials })
-            }
+            Ok(trials) => Ok(Permit { circuit: self, tenant, tool, trials }),
             Err(wait) => Err(circuit_open(tool.clone(), wait)),
         }
     }
@@ -72,10 +84,27 @@ impl Circuit {
         self.breakers.lock().is_open(Instant::now())
     }
 
+    /// Returns whether no breaker has to be asked. What another thread records at the same time is as if it came later.
+    fn is_quiet(&self) -> bool {
+        self.is_quiet.load(Ordering::Acquire)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Breakers) -> T) -> T {
+        let mut breakers = self.breakers.lock();
+        let changed = change(&mut breakers);
+        // Inside the lock, so that the last change counts.
+        self.is_quiet.store(breakers.is_quiet(), Ordering::Release);
+        changed
+    }
+
     fn record(&self, pass: &mut Permit<'_>, outcome: CallEnding) {
         let trials = std::mem::take(&mut pass.trials);
-        let changes =
-            self.breakers.lock().record(Instant::now(), &pass.tenant, &pass.tool, trials, outcome);
+        if self.is_quiet() && !outcome.is_failure() {
+            return;
+        }
+        let changes = self.change(|breakers| {
+            breakers.record(Instant::now(), pass.tenant, pass.tool, trials, outcome)
+        });
         for change in changes {
             let plugin = &self.plugin;
             match change {

@@ -121,4 +121,17 @@ fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
     });
     circuit.permit(&tenant, &tool).expect("the next one trials").end(&Ok(()));
     circuit.permit(&tenant, &tool).expect("it works again").end(&Ok(()));
+    assert!(circuit.is_quiet(), "nothing is kept of the failures");
+}
+
+#[test]
+fn calls_need_no_lock_until_one_fails() {
+    let (circuit, tool) = circuit();
+    // They would wait for this lock for ever.
+    let held = circuit.breakers.lock();
+    circuit.permit(&key(1), &tool).expect("closed").end(&Ok(()));
+    circuit.permit(&key(1), &tool).expect("closed").end(&Err::<(), _>(CallError::busy()));
+    drop(held);
+    circuit.permit(&key(1), &tool).expect("closed").end(&Err::<(), _>(trapped()));
+    assert!(!circuit.is_quiet());
 }

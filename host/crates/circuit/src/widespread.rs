@@ -53,6 +53,11 @@ impl Widespread {
         self.open
     }
 
+    /// Returns whether crashes have stopped the plugin, and no call was permitted since.
+    pub(super) fn was_opened(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Returns the open state if the plugin is stopped right now.
     pub(super) fn open(&self, now: Instant) -> Option<Open> {
         self.open.filter(|open| now < open.until)

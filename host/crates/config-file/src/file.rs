@@ -37,7 +37,7 @@ pub use self::{
     },
     forms::{Entries, NameOr},
     governance::{Environment, Governance, KeyRow, KeyValue, Role, VirtualKey},
-    guard::{Guard, GuardLimits, GuardScope, NamedHook},
+    guard::{GuardEntry, GuardLimits, GuardScope, NamedHook},
     http_client::{OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
     information_flow::{InformationFlow, Sink, SinkDecision},
     limits::{
@@ -46,7 +46,9 @@ pub use self::{
     },
     management::{Management, Oidc, OidcRole, Operator, OperatorRole},
     mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, TokenApis, View},
-    plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Stored, Wasm},
+    plugin::{
+        Access, FilesGrant, HttpRule, Inject, KvGrant, PluginGrants, SecretGrant, Stored, Wasm,
+    },
     private_key::PrivateKey,
     process::{Confine, Docker, DockerMount, Network, ProcessLimits, Stdio},
     provider::{
@@ -93,7 +95,7 @@ pub struct File {
     pub plugins: Plugins,
     /// Guards, in the order in which they are asked.
     #[serde(default)]
-    pub guards: Vec<Guard>,
+    pub guards: Vec<GuardEntry>,
     /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
     #[serde(default)]
     pub mcp_server: McpServer,

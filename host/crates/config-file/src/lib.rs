@@ -1,5 +1,5 @@
-//! The configuration file as it is written, and how a text is read into its types. What the keys mean is decided by
-//! the crate `config`, which makes settings of them.
+//! The configuration file as it is written, and how a text is read into its types. The crate `config` interprets the
+//! keys and translates them into settings.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `vault_reference` | references to secrets of vaults |
 //! | `key_path` | places in the file |
 //! | `error` | the problems of a file, for the operator |
-//! | `refused` | values that are refused, with what other steps decide by |
+//! | `refused` | refused values: a message for people, and typed data by which later steps decide |
 //! | `skipped` | values that cannot be read, and the problems of the rest |
 //! | `unsupported` | keys of other programs |
 //! | `environment` | the process's environment |

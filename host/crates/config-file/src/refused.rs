@@ -1,4 +1,4 @@
-//! Values that are refused, with what other steps decide by: messages are for people alone.
+//! Refused values: a message for people, and typed data by which later steps decide.
 
 use std::fmt;
 

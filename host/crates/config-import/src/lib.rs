@@ -22,10 +22,11 @@ pub use self::report::{Imported, SettingOutcome, SettingReport};
 use airlock_config::refused_values;
 use airlock_config_file::{error::Problem, file::File, json, read, refused::Referent};
 
-/// Maximum number of times that a draft is read. Each reading removes what the one before refused.
+/// Maximum number of times that a draft is read. Each reading removes what the one before refused, and the next one refuses
+/// an element that has lost a member which it needs; elements of the file nest less deeply.
 const MAX_READINGS: usize = 8;
 
-/// Maximum number of values in a file, so that each can be compared with all others.
+/// Maximum number of values in a file, so that each can be compared with all others: a hundred million comparisons.
 const MAX_VALUES: usize = 10_000;
 
 /// Translates the text of a configuration file of Bifrost, or of a desktop agent. `directory` is

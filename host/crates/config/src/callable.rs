@@ -8,18 +8,16 @@ use std::{
     path::Path,
 };
 
-use super::{
-    config::{Client, Config, Source},
-    error::Problem,
-    key_path::KeyPath,
-};
+use super::config::{Client, Config, Source};
 use airlock_compile::MAX_COMPONENT_BYTES;
+use airlock_config_file::{error::Problem, key_path::KeyPath};
 use airlock_core::tool::{Allowlist, ToolDefinition, ToolName};
 use airlock_lock::Lock;
 use airlock_plugin::{Grant, Metadata};
 use airlock_strings::{cut, visible_line};
 
-/// Longest message about names that no tool has, in bytes.
+/// Longest message about names that no tool has, in bytes: about 25 lines of a terminal. It lists all tools of the plugin,
+/// which may have 2,000.
 const MAX_UNKNOWN: usize = 2_000;
 
 impl Config {

@@ -6,12 +6,14 @@ use std::path::Path;
 use super::{
     callable::Callable,
     config::{Client, Config, Source},
+};
+use airlock_compile::{Compiling, imports};
+use airlock_config_file::{
     environment::environment,
     error::{ConfigError, Problem},
     key_path::KeyPath,
     refused::NamedPart,
 };
-use airlock_compile::{Compiling, imports};
 use airlock_core::{
     secret,
     tool::{ClientName, ToolDefinition},

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{key_path::KeyPath, refused::NamedPart};
+use airlock_config_file::{key_path::KeyPath, refused::NamedPart};
 
 /// A hash of each value of a configuration, by its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

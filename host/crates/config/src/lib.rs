@@ -1,20 +1,25 @@
 //! Turns the configuration file into the settings of each crate.
 //!
-//! Only this crate and `config-file`, which has the file as it is written, know its format and read the environment. They
-//! start nothing. A file passes through these steps:
+//! Only this crate and `config-file`, which defines the file as it is written, know its format and read the environment.
+//! Neither starts anything. A file passes through these steps:
 //!
 //! | module | purpose |
 //! |---|---|
 //! | `load` | the steps, in order |
 //! | `resolve` | `file` → [`Config`], one function a section |
-//! | `effect` | when a running gateway takes a change of each key |
+//! | `config`, `place` | the settings of all crates; the place of their file, and the files beside it |
+//! | `effect` | when a change of each key takes effect in a running gateway |
 //! | `merge` | the file and the entries of the store → [`Config`] |
 //! | `redact` | an element without its secrets |
 //! | `effective` | settings with their defaults |
 //! | `vault` | the secrets of the embedding program's vaults, to which values refer |
 //! | `stored` | the components in the store that an element names |
-//! | `files` | checks that what the configuration names is there |
-//! | `unmatched` | finds names in the rules about sinks that nothing has |
+//! | `files` | checks that the files and the tools that the configuration names exist, and that its plugins can be loaded |
+//! | `callable` | checks names of tools in the lists of plugins and keys |
+//! | `fingerprint` | compares two readings without keeping their values |
+//! | `store_key` | the keys that secrets in the store are sealed with |
+//! | `schema` | the JSON Schema of the file |
+//! | `unmatched` | finds names in the rules about sinks that match nothing |
 //!
 //! A key has two shapes: a field of a type in `file` of `config-file`, and a field of the settings that a crate takes.
 //! A new key touches three files: the type in `file/`, which for a client also has the connection
@@ -62,11 +67,6 @@ pub use airlock_config_file::{
     key_path::KeyPath,
     unsupported::key as unsupported,
     vault_reference::is_vault_reference,
-};
-
-// The file as it is written, under the names that its modules have there.
-use airlock_config_file::{
-    env_text, environment, error, file, json, key_path, read, refused, vault_reference,
 };
 
 #[cfg(test)]

@@ -10,16 +10,18 @@ use serde_json::Value;
 
 use super::{
     config::Config,
+    fingerprint::Fingerprint,
+    place::Place,
+    resolve::{self, AbsentNames},
+    vault::{VaultReads, Vaults},
+};
+use airlock_config_file::{
     environment::{Env, environment},
     error::{ConfigError, Problem},
     file::File,
-    fingerprint::Fingerprint,
     json::{self, MAX_FILE_BYTES},
-    place::Place,
     read::{self, Reading},
     refused::{NamedPart, RefusedValue},
-    resolve::{self, AbsentNames},
-    vault::{VaultReads, Vaults},
 };
 use airlock_core::regular_file;
 use airlock_lock::FILE_NAME as LOCK_FILE;

@@ -39,11 +39,13 @@ pub use self::kinds::{SETTINGS, check_setting};
 use self::plan::Plan;
 use super::{
     config::Config,
-    environment::{Env, environment},
-    error::{ConfigError, Problem},
     load,
     place::Place,
     vault::{VaultReads, Vaults},
+};
+use airlock_config_file::{
+    environment::{Env, environment},
+    error::{ConfigError, Problem},
 };
 
 /// Maximum attempts to resolve the rest without entries that are not valid. The first one finds

@@ -10,7 +10,7 @@ use self::shape::{
     CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, MODEL_CONFIG, MemberShapes, PRICING_OVERRIDE, ROLE,
     SETTING, Shape, TEAM, VIRTUAL_KEY, VIRTUAL_MCP,
 };
-use super::{key_path::KeyPath, vault_reference::is_vault_reference};
+use airlock_config_file::{key_path::KeyPath, vault_reference::is_vault_reference};
 
 /// Stands for a value of which nothing is shown.
 const REDACTED: &str = "<redacted>";

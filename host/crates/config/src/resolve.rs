@@ -52,16 +52,18 @@ use self::{
 };
 use super::{
     config::{Client, Config, Source},
-    env_text::EnvText,
-    environment::Env,
-    file::{self, File},
     fingerprint::Fingerprint,
-    key_path::KeyPath,
     place::Place,
-    refused::{NamedPart, RefusedValue},
     vault::Vaults,
 };
 use airlock_compile::CodeCache;
+use airlock_config_file::{
+    env_text::EnvText,
+    environment::Env,
+    file::{self, File},
+    key_path::KeyPath,
+    refused::{NamedPart, RefusedValue},
+};
 use airlock_core::{
     door::{Budget, Keys, ToolGroup},
     tool::ClientName,

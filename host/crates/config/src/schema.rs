@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::file::{File, RANGE};
+use airlock_config_file::file::{File, RANGE};
 
 /// Returns the JSON Schema of a configuration file, identical to `host/config.schema.json`.
 pub fn schema() -> Value {

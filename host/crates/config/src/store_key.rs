@@ -1,18 +1,23 @@
 //! The keys that secrets in the store are sealed with, read from where the configuration says.
 
-use std::{fs::File, io, io::Read as _, path::PathBuf};
+use std::{
+    fs::File,
+    io,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use airlock_store::{self as store, SealKey, SealKeyError, Seals};
 
 use super::config::{Config, SealKeySource, StoreSeal};
 
-/// Longest file with a key, in bytes. A key has 64 hexadecimal digits.
-const MAX_FILE_BYTES: u64 = 1 << 10;
+/// Longest file with a key, in bytes. A key has 64 hexadecimal digits; the rest is room for blanks around them.
+const MAX_FILE_BYTES: usize = 1 << 10;
 
 /// Reason that a key of the store cannot be used. The key is not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreKeyError {
-    /// The file cannot be read.
+    /// The file cannot be read, or has more than 1 KiB.
     #[error("`store_key`: the file {} cannot be read", path.display())]
     Unreadable {
         /// The file.
@@ -47,15 +52,26 @@ impl SealKeySource {
         let parsed = match self {
             Self::Text(text) => SealKey::parse(text.expose()),
             Self::File(path) => {
-                let mut text = String::new();
-                let read = File::open(path)
-                    .and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
-                read.map_err(|source| StoreKeyError::Unreadable { path: path.clone(), source })?;
+                let text = read_file(path)
+                    .map_err(|source| StoreKeyError::Unreadable { path: path.clone(), source })?;
                 SealKey::parse(&text)
             }
         };
         parsed.map_err(StoreKeyError::Invalid)
     }
+}
+
+/// Reads a file with a key. Fails if it has more than [`MAX_FILE_BYTES`]: the beginning of a longer one might be a key, and
+/// the rest of it something else.
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    // One byte more than a key may have tells that the file is longer.
+    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text)?;
+    if text.len() > MAX_FILE_BYTES {
+        let message = format!("it has more than {MAX_FILE_BYTES} bytes; expected a key alone");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -86,5 +102,19 @@ mod tests {
         assert!(!format!("{refused:?} {refused}").contains("hunter2"));
         assert!(settings(SealKeySource::Text(Secret::new(KEY))).is_ok());
         assert!(settings(SealKeySource::Text(Secret::new(&KEY[1..]))).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_longer_than_any_key_is_refused_and_not_cut() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("key");
+        let source = SealKeySource::File(file.clone());
+        fs::write(&file, format!("{KEY:<MAX_FILE_BYTES$}")).expect("a file");
+        assert!(settings(source.clone()).is_ok_and(|settings| settings.seal.is_some()));
+        fs::write(&file, format!("{KEY:<MAX_FILE_BYTES$}x")).expect("a file");
+        let refused = settings(source).expect_err("it is longer than a key");
+        let StoreKeyError::Unreadable { source, .. } = refused else { panic!("{refused:?}") };
+        assert_eq!(source.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(source.to_string(), "it has more than 1024 bytes; expected a key alone");
     }
 }

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::{
     callable::Callable,
     config::{Client, Config, Source},
-    error::Problem,
-    key_path::KeyPath,
 };
+use airlock_config_file::{error::Problem, key_path::KeyPath};
 use airlock_core::{
     door::{SinkRule, SourceSelection},
     tool::{ClientName, READ_RESOURCE, SourceSet, ToolDefinition, ToolName, ToolPattern},

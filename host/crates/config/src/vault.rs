@@ -31,7 +31,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::vault_reference::{VaultReference, is_name};
+use airlock_config_file::vault_reference::{VaultReference, is_name};
 use airlock_core::{
     secret::{MAX_BYTES, Secret},
     tool::Cause,
@@ -94,7 +94,9 @@ pub enum VaultFailure {
 #[non_exhaustive]
 pub enum BadVault {
     /// The name cannot be written in a configuration.
-    #[error("{0:?} is no name of a vault: use a letter or `_`, then letters, digits or `_`")]
+    #[error(
+        "{0:?} is not a valid name of a vault: use a letter or `_`, then letters, digits or `_`"
+    )]
     Name(String),
     /// Another vault has the name.
     #[error("a vault named {0:?} is already registered")]

@@ -8,7 +8,7 @@ use super::Object;
 /// model that are not valid JSON.
 pub(crate) const INVALID_JSON: &str = "INVALID_JSON";
 
-/// Limit on the memory of the arguments of one call as a tree, which can take a hundred times the bytes
+/// Limit on the memory of the arguments of one call as a tree, which can take 150 times the bytes
 /// of their text. The gateway refuses to run a call beyond the same limit.
 const CAPS: Caps = Caps::memory(32 << 20);
 

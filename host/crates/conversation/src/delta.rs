@@ -191,7 +191,8 @@ pub const MAX_NAME_BYTES: usize = 256;
 /// request as it is.
 pub const MAX_REQUESTED_CHOICES: u64 = 128;
 
-/// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none.
+/// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none. Each keeps
+/// a state until the reply ends, and a stream may name a new one in each chunk.
 pub const MAX_CHOICES: usize = 1_024;
 
 /// Maximum number of pieces of one response that are held at once: calls of a reply, or the parts, blocks, tokens or
@@ -205,6 +206,10 @@ pub(crate) const MAX_ANNOTATIONS: usize = 1_024;
 /// Maximum bytes of a block of thinking whose signature comes later, and of the input of a call whose name does: both are
 /// kept until then. The longest output of a model, 128,000 tokens, is about a sixth of it.
 pub(crate) const MAX_HELD_BYTES: usize = 4 << 20;
+
+/// Maximum bytes of such texts of all choices of a reply, which are kept at the same time: four of the longest, or 128
+/// KiB for each of the [most choices](MAX_REQUESTED_CHOICES) that are asked for.
+pub(crate) const MAX_REPLY_HELD_BYTES: usize = 4 * MAX_HELD_BYTES;
 
 /// Beginning of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -69,8 +69,9 @@ pub use self::{
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
     hearing::{Hearing, SessionId},
     key::{
-        CertificateDigest, Environment, Grants, Keys, LiveKeys, Membership, ROLES_PREFIX, RelayRow,
-        VirtualKey, credential_digest, roles_of_view, roles_view,
+        CertificateDigest, Environment, Grants, Keys, LiveKeys, MAX_KEY_NAME_BYTES, MAX_ROLES,
+        Membership, ROLES_PREFIX, RelayRow, VirtualKey, credential_digest, roles_of_view,
+        roles_view,
     },
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},

@@ -1,10 +1,11 @@
-//! The gateway's core, without I/O: tools as plain data, the door that decides about each call, and
-//! the modules that both use. The limits of a call, rates of log lines, memory, tenants and units are modules of the
-//! crate `airlock-bounds`, under the same names here.
+//! The gateway's core: tools as plain data, the door that decides about each call, and the modules that both use. Its only
+//! I/O is to read files that the configuration names, in [`secret`], [`file_version`] and [`regular_file`]. It
+//! re-exports the modules of the crate `airlock-bounds`: slots for guests, the limits of a call, rates of log lines, memory,
+//! calls of a response, profiles of plugins, the memory of all requests, tenants, timers, units and wake-ups.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`act`] | what people do with a gateway: approvals, logins, changes, for its records |
+//! | [`act`] | the acts of people that the records contain: approvals, logins, changes |
 //! | [`door`] | decides each call: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`secret`] | credentials: their sources, and their redaction |
@@ -15,7 +16,8 @@
 //! | [`regular_file`] | opens the regular files that the configuration names, and nothing else |
 //! | [`replica`] | the gateways that share one store, and the handles of what only one of them has |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
-//! | [`script_names`] | names in scripts: what can be one, and which are taken |
+//! | [`script_names`] | names in scripts: which are valid, and which are taken |
+//! | [`thread_number`] | numbers of threads, by which counters are divided |
 //! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
 //! | [`unix_time`] | times in milliseconds since 1970 |
 
@@ -30,8 +32,12 @@ pub mod replica;
 pub mod run;
 pub mod script_names;
 pub mod secret;
+pub mod thread_number;
 pub mod threads;
 pub mod tool;
 pub mod unix_time;
 
-pub use airlock_bounds::{limit, log_rate, memory, tenant, timer, units};
+pub use airlock_bounds::{
+    admission, limit, log_rate, memory, model_calls, profile, request_memory, tenant, timer, units,
+    wake,
+};

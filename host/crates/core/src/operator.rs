@@ -65,9 +65,9 @@ impl fmt::Display for Role {
     }
 }
 
-/// A text is no role.
+/// A text is not a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("is no role; valid are \"viewer\", \"approver\", \"operator\" and \"admin\"")]
+#[error("is not a role; valid are \"viewer\", \"approver\", \"operator\" and \"admin\"")]
 pub struct NoSuchRole;
 
 impl FromStr for Role {

@@ -13,7 +13,8 @@ use crate::{
     settings::Settings,
 };
 
-/// Most damages of a file that are named.
+/// Most damages of a file that are named, for a person. `SQLite` searches no further, and a damaged
+/// file may have one on each page.
 const MAX_DAMAGES: u32 = 10;
 /// Longest time of the search for damages, which reads the whole file.
 const SEARCH: Duration = Duration::from_secs(3);

@@ -19,21 +19,22 @@ use crate::{
     sql::{FaultKind, SqlError, SqlResult},
 };
 
-/// Most operations that run or wait. One party has at most half of them, and each that waits may hold
-/// a value of 1 MiB, so that a flood takes 512 MiB and no more.
+/// Most operations that run or wait. One party has at most half of them. They have no bound in bytes of their own:
+/// while a value of a guest waits, of up to 1 MiB, it is in the memory of the guest too, which is bounded for all
+/// guests together, and the memory of a request is charged for its texts.
 pub const MAX_PLACES: usize = 512;
-/// Places for the gateway's own operations alone. Tenants that take all they can get, ten of them, leave
-/// no others: without a pin or a login, an MCP server is not used at all.
+/// Places that are reserved for the gateway's own operations. Ten tenants with as many operations as they may
+/// have take all other places, and without pins and logins the gateway cannot use an MCP server.
 pub const GATEWAY_PLACES: usize = 32;
-/// Most connections of a lane that one party uses or waits for. If its operations wait for a lock of the
-/// database, one at least of a server's is left to other parties. All parties together leave one to the
-/// gateway itself, without whose pins and logins no MCP server is used.
+/// Maximum number of connections of a lane that one party uses or waits for. If its operations wait for a lock
+/// of the database, at least one connection to a server remains for other parties. All parties together leave one
+/// connection to the gateway itself, which needs its pins and logins to use MCP servers.
 pub const PARTY_CONNECTIONS: usize = 2;
 /// Longest time that an operation waits for its turn. A full lane is served in time if
 /// an operation takes ten milliseconds.
 pub const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Those that share a queue, because one may not delay the others: the calls of one tenant, of one
+/// A party whose operations share a queue, so that it cannot delay others: the calls of one tenant, of one
 /// plugin, or of the gateway itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Party(u64);
@@ -71,7 +72,7 @@ struct FreeConnections {
     connections: Mutex<Vec<Connection>>,
 }
 
-/// A connection in use. It is free again when this is dropped, also by a panic.
+/// A connection in use. Dropping the value frees it, also during a panic.
 struct TakenConnection {
     /// `None` only while it is dropped.
     connection: Option<Connection>,

@@ -71,8 +71,11 @@ pub enum SealError {
     /// The system has no random numbers, or the value is too long.
     #[error("a secret cannot be sealed")]
     Failed,
-    /// The value could not be opened when it was replaced, so the record of the change does not have it.
-    #[error("a secret that was replaced could not be opened then, and was not kept")]
+    /// The record of a change does not have the value: it could not be opened when it was replaced, or it was
+    /// removed because the record has a bound.
+    #[error(
+        "the content is not kept: it could not be opened when it was replaced, or it was removed as one of the oldest"
+    )]
     NotKept,
 }
 

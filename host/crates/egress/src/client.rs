@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::{
     address::Reach,
     credential::Credentials,
-    error::{Error, ErrorKind},
+    error::{EgressError, EgressErrorKind},
     resolve::{CheckedResolver, ResolveError, Resolver},
 };
 use crate::tls;
@@ -107,28 +107,33 @@ impl HttpClients {
 /// Converts a failed request to the error for the guest, and logs the details that only the
 /// operator may know. Neither contains the URL, which may hold a credential. Credentials are
 /// redacted from the host name too, because it is the guest's own text.
-pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credentials) -> Error {
+pub(super) fn explain(
+    error: reqwest::Error,
+    caller: &str,
+    credentials: &Credentials,
+) -> EgressError {
     let error = error.without_url();
     if let Some(unresolved) = find::<ResolveError>(&error) {
         return explain_unresolved(unresolved, caller, credentials);
     }
     debug!(caller, cause = %credentials.blotted(&with_causes(&error)), "outbound request failed");
     if error.is_builder() {
-        Error::invalid("the request cannot be written as HTTP")
+        EgressError::invalid("the request cannot be written as HTTP")
     } else if error.is_connect() {
         if is_tls(&error) {
-            Error::new(
-                ErrorKind::Tls,
+            EgressError::new(
+                EgressErrorKind::Tls,
                 "no encrypted connection: the certificate or the encryption is not acceptable",
             )
         } else {
-            Error::new(ErrorKind::Connect, "no connection to the server")
+            EgressError::new(EgressErrorKind::Connect, "no connection to the server")
         }
     } else if find::<hyper::Error>(&error).is_some_and(hyper::Error::is_parse_too_large) {
-        Error::new(ErrorKind::TooLarge, "the response has too many headers").having_sent(true)
+        EgressError::new(EgressErrorKind::TooLarge, "the response has too many headers")
+            .having_sent(true)
     } else {
-        Error::new(
-            ErrorKind::Protocol,
+        EgressError::new(
+            EgressErrorKind::Protocol,
             "the server closed the connection too early, or its response is not HTTP",
         )
         .having_sent(true)
@@ -141,17 +146,17 @@ pub(super) fn explain_unresolved(
     unresolved: &ResolveError,
     caller: &str,
     credentials: &Credentials,
-) -> Error {
+) -> EgressError {
     match unresolved {
         ResolveError::Refused { host, address, .. } => {
             let host = credentials.blotted(host);
             let reason = credentials.blotted(&unresolved.to_string());
             warn!(caller, %host, %address, %reason, "outbound request refused");
-            Error::denied()
+            EgressError::denied()
         }
         ResolveError::Nothing { .. } | ResolveError::Failed { .. } => {
             debug!(caller, cause = %credentials.blotted(&with_causes(unresolved)), "outbound request failed");
-            Error::new(ErrorKind::Dns, "the name does not resolve")
+            EgressError::new(EgressErrorKind::Dns, "the name does not resolve")
         }
     }
 }

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, Method};
 use url::Url;
 
 use super::{
-    error::Error,
+    error::EgressError,
     injection::{self, Injection},
     rule::Rule,
     spelling,
@@ -233,11 +233,11 @@ impl Credentials {
 
     /// Returns the credentials of one request. Fails if there are too many, if one is named twice
     /// or not known, or if two of them set the same part of the request.
-    pub(super) fn select(&self, names: &[String]) -> Result<Vec<&Credential>, Error> {
+    pub(super) fn select(&self, names: &[String]) -> Result<Vec<&Credential>, EgressError> {
         if names.len() > MAX_OF_REQUEST {
             let found = names.len();
             let limit = MAX_OF_REQUEST;
-            return Err(Error::invalid(format!(
+            return Err(EgressError::invalid(format!(
                 "the request names {found} credentials, expected at most {limit}"
             )));
         }
@@ -245,14 +245,16 @@ impl Credentials {
         for name in names {
             // A credential that was not granted is unknown here. It is refused exactly like a
             // request that is not permitted.
-            let credential = self.by_name.get(name).ok_or_else(Error::denied)?;
+            let credential = self.by_name.get(name).ok_or_else(EgressError::denied)?;
             for other in &selected {
                 if other.name == *name {
-                    return Err(Error::invalid(format!("the credential {name:?} is named twice")));
+                    return Err(EgressError::invalid(format!(
+                        "the credential {name:?} is named twice"
+                    )));
                 }
                 if let Some(part) = other.injection.conflict(&credential.injection) {
                     let other = &other.name;
-                    return Err(Error::invalid(format!(
+                    return Err(EgressError::invalid(format!(
                         "the credentials {other:?} and {name:?} both set the {part}"
                     )));
                 }

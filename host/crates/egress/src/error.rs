@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Kind of failure, one of the kinds of `airlock:host/http.http-error-kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum EgressErrorKind {
     /// The policy does not permit the request.
     Denied,
     /// The request cannot be sent as it is.
@@ -36,48 +36,48 @@ pub enum ErrorKind {
 /// neither what the policy permits nor any address of a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Error {
+pub struct EgressError {
     /// Kind of failure.
-    pub kind: ErrorKind,
+    pub kind: EgressErrorKind,
     /// The failure in one line.
     pub message: Cow<'static, str>,
     /// True if the request, or one that was redirected, may have reached a server.
     pub request_sent: bool,
 }
 
-impl Error {
+impl EgressError {
     /// Creates the error of a request that has not been sent.
-    pub(super) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn new(kind: EgressErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, message: message.into(), request_sent: false }
     }
 
     /// Returns the error of every refusal. Its text is always the same, so that a caller learns
     /// nothing about the policy from differences.
     pub fn denied() -> Self {
-        Self::new(ErrorKind::Denied, "the request is not permitted")
+        Self::new(EgressErrorKind::Denied, "the request is not permitted")
     }
 
     /// Returns the error of a request of a tool that does not declare `effect`.
     pub fn undeclared(effect: &str) -> Self {
         let message = format!("the tool does not declare the effect {effect:?} in plugin.toml");
-        Self::new(ErrorKind::Denied, message)
+        Self::new(EgressErrorKind::Denied, message)
     }
 
     /// Returns the error of a request whose task is gone, so that its progress is unknown.
     pub fn lost() -> Self {
         Self {
-            kind: ErrorKind::Other,
+            kind: EgressErrorKind::Other,
             message: "the request was interrupted".into(),
             request_sent: true,
         }
     }
 
     pub(super) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::InvalidRequest, message)
+        Self::new(EgressErrorKind::InvalidRequest, message)
     }
 
     pub(super) fn timeout() -> Self {
-        Self::new(ErrorKind::Timeout, "the time for the request is up")
+        Self::new(EgressErrorKind::Timeout, "the time for the request is up")
     }
 
     /// Returns the same error, marked as sent if `sent` is true.

@@ -12,10 +12,10 @@ use super::{
     address::Reach,
     client,
     credential::Credentials,
-    error::{Error, ErrorKind},
+    error::{EgressError, EgressErrorKind},
     headers,
     hop::{self, Hop},
-    message::{Redirects, Request, Response},
+    message::{EgressRequest, EgressResponse, Redirects},
     policy::{MissingRule, Permit},
     resolve,
     rule::Rule,
@@ -43,7 +43,7 @@ impl<'a> SessionExchange<'a> {
         self.sent.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn run(&self, request: Request) -> Result<Response, Error> {
+    pub(super) async fn run(&self, request: EgressRequest) -> Result<EgressResponse, EgressError> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let redirects = request.redirects;
         let wanted = request.max_response_bytes;
@@ -64,16 +64,16 @@ impl<'a> SessionExchange<'a> {
                 return self.take_in(&hop, response, wanted).await;
             };
             if followed == policy.bounds().redirects {
-                return Err(Error::new(
-                    ErrorKind::TooManyRedirects,
+                return Err(EgressError::new(
+                    EgressErrorKind::TooManyRedirects,
                     format!("more than {followed} redirects"),
                 ));
             }
             followed += 1;
             self.session.count()?;
             let location = location.to_str().map_err(|_| {
-                Error::new(
-                    ErrorKind::Protocol,
+                EgressError::new(
+                    EgressErrorKind::Protocol,
                     "the server redirects to a location that is not text",
                 )
             })?;
@@ -89,7 +89,7 @@ impl<'a> SessionExchange<'a> {
     }
 
     /// Checks a request against the policy. Logs a refusal for the operator.
-    fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
+    fn decide(&self, hop: &Hop<'_>) -> Result<Permit, EgressError> {
         let policy = &self.session.outlet.policy;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
             self.log_refused(hop, &missing);
@@ -141,7 +141,7 @@ impl<'a> SessionExchange<'a> {
 
     /// Fails if the request is outside the audience of one of its credentials. On redirects such a
     /// credential is dropped instead, because the server chose the target.
-    fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
+    fn require_audience(&self, hop: &Hop<'_>) -> Result<(), EgressError> {
         let Outlet { caller, policy, .. } = &self.session.outlet;
         let Hop { target, method, .. } = hop;
         for credential in &hop.credentials {
@@ -152,7 +152,7 @@ impl<'a> SessionExchange<'a> {
                 }
             } else {
                 let reason = "the credential's audience does not include this request";
-                (reason.to_owned(), Error::denied())
+                (reason.to_owned(), EgressError::denied())
             };
             warn!(%caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
             return Err(error);
@@ -167,7 +167,11 @@ impl<'a> SessionExchange<'a> {
     }
 
     /// Sends a permitted request and receives the head of the response.
-    async fn dispatch(&self, hop: &Hop<'_>, permit: Permit) -> Result<reqwest::Response, Error> {
+    async fn dispatch(
+        &self,
+        hop: &Hop<'_>,
+        permit: Permit,
+    ) -> Result<reqwest::Response, EgressError> {
         let Outlet { shared, caller, credentials, .. } = &self.session.outlet;
         let farthest = if permit.private { Reach::Private } else { Reach::Public };
         // Names are checked when they are resolved. An address is never resolved, so it is checked
@@ -207,16 +211,19 @@ impl<'a> SessionExchange<'a> {
         hop: &Hop<'_>,
         mut response: reqwest::Response,
         wanted: Option<u64>,
-    ) -> Result<Response, Error> {
+    ) -> Result<EgressResponse, EgressError> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let bounds = policy.bounds();
         if response.status().is_informational() {
-            return Err(Error::new(ErrorKind::Protocol, "the server sent no final response"));
+            return Err(EgressError::new(
+                EgressErrorKind::Protocol,
+                "the server sent no final response",
+            ));
         }
         if headers::size(response.headers()) > bounds.response_header_bytes {
             let limit = bounds.response_header_bytes;
-            return Err(Error::new(
-                ErrorKind::TooLarge,
+            return Err(EgressError::new(
+                EgressErrorKind::TooLarge,
                 format!("the response's headers have more than {limit} bytes"),
             ));
         }
@@ -233,7 +240,7 @@ impl<'a> SessionExchange<'a> {
         });
         let mut final_url = hop.target.url().to_string().into_bytes();
         credentials.blot(&mut final_url);
-        Ok(Response {
+        Ok(EgressResponse {
             status: response.status().as_u16(),
             headers: headers.collect(),
             body,
@@ -244,10 +251,12 @@ impl<'a> SessionExchange<'a> {
 }
 
 /// Returns the error for the guest. A tool learns which effect it lacks for what its plugin may do.
-fn refusal(missing: &MissingRule) -> Error {
+fn refusal(missing: &MissingRule) -> EgressError {
     match missing {
-        MissingRule::Declaration(name) => Error::undeclared(&format!("http.{name}")),
-        MissingRule::Request | MissingRule::Part { .. } | MissingRule::Grant => Error::denied(),
+        MissingRule::Declaration(name) => EgressError::undeclared(&format!("http.{name}")),
+        MissingRule::Request | MissingRule::Part { .. } | MissingRule::Grant => {
+            EgressError::denied()
+        }
     }
 }
 
@@ -276,7 +285,7 @@ async fn read(
     memory: &mut Reservation,
     caller: &str,
     credentials: &Credentials,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Vec<u8>, EgressError> {
     let announced = response.content_length().unwrap_or(0);
     let announced = usize::try_from(announced)
         .ok()
@@ -295,16 +304,20 @@ async fn read(
     Ok(body)
 }
 
-fn too_large(limit: usize) -> Error {
-    Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"))
+fn too_large(limit: usize) -> EgressError {
+    EgressError::new(
+        EgressErrorKind::TooLarge,
+        format!("the response's body has more than {limit} bytes"),
+    )
 }
 
 /// Grows `memory` by `more` bytes. Fails if the tenant has no memory left.
-fn reserve(memory: &mut Reservation, more: usize, caller: &str) -> Result<(), Error> {
+fn reserve(memory: &mut Reservation, more: usize, caller: &str) -> Result<(), EgressError> {
     if memory.grow(more) {
         return Ok(());
     }
     let bytes = memory.amount() + more;
     warn!(caller, bytes, "outbound response dropped: its tenant has no memory left for it");
-    Err(Error::new(ErrorKind::Unavailable, "there is no memory for the response").having_sent(true))
+    Err(EgressError::new(EgressErrorKind::Unavailable, "there is no memory for the response")
+        .having_sent(true))
 }

@@ -38,12 +38,12 @@ pub enum Unreachable {
 /// Resolver of an HTTP client that fails for names with forbidden addresses. The check runs for each
 /// connection, on the addresses that are dialled, so a name that changes is checked again.
 #[derive(Clone)]
-pub struct Guard {
+pub struct GuardedResolver {
     resolver: Arc<dyn Resolver>,
     farthest: Reach,
 }
 
-impl Guard {
+impl GuardedResolver {
     /// Creates the guard for a client of one host, and checks the host if it is an address. Private
     /// networks are permitted if `allow_private`, if the host is itself a private address, or if it
     /// is `localhost`. Fails if the host is an address that is never permitted.
@@ -96,7 +96,7 @@ fn reach(host: &Host<&str>) -> Reach {
     }
 }
 
-impl Resolve for Guard {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let checked = CheckedResolver { resolver: self.resolver.clone(), farthest: self.farthest };
         let resolving = checked.resolve(name);
@@ -145,7 +145,7 @@ mod tests {
     async fn dialled(url: &str, allow: bool, to: &'static [&'static str]) -> Result<usize, String> {
         let url = url::Url::parse(url).expect("a URL");
         let host = url.host().expect("it has a host");
-        let guard = Guard::with_resolver(&host, allow, Arc::new(To(to)));
+        let guard = GuardedResolver::with_resolver(&host, allow, Arc::new(To(to)));
         let name = "name.example".parse().expect("a name");
         let resolved = guard.map_err(|error| error.to_string())?.resolve(name).await;
         resolved.map(Iterator::count).map_err(|error| error.to_string())
@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    fn guard_of(url: &str) -> Guard {
+    fn guard_of(url: &str) -> GuardedResolver {
         let url = url::Url::parse(url).expect("a URL");
-        Guard::new(&url.host().expect("it has a host"), false).expect("permitted")
+        GuardedResolver::new(&url.host().expect("it has a host"), false).expect("permitted")
     }
 }

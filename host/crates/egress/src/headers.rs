@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::{credential::Credential, error::Error};
+use super::{credential::Credential, error::EgressError};
 
 /// Maximum number of headers of a request: fewer than the 100 that Apache's server takes.
 const MAX_HEADERS: usize = 64;
@@ -73,38 +73,40 @@ pub(super) fn are_alike(one: &HeaderName, other: &HeaderName) -> bool {
 pub(super) fn accept(
     given: &[(String, Vec<u8>)],
     credentials: &[&Credential],
-) -> Result<HeaderMap, Error> {
+) -> Result<HeaderMap, EgressError> {
     if given.len() > MAX_HEADERS {
-        return Err(Error::invalid(format!("the request has more than {MAX_HEADERS} headers")));
+        return Err(EgressError::invalid(format!(
+            "the request has more than {MAX_HEADERS} headers"
+        )));
     }
     if given.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > MAX_BYTES {
-        return Err(Error::invalid(format!(
+        return Err(EgressError::invalid(format!(
             "the request's headers have more than {MAX_BYTES} bytes"
         )));
     }
     let mut headers = HeaderMap::with_capacity(given.len());
     for (name, value) in given {
         let name = HeaderName::try_from(name.as_str())
-            .map_err(|_| Error::invalid("a header's name is not valid"))?;
+            .map_err(|_| EgressError::invalid("a header's name is not valid"))?;
         let value = HeaderValue::try_from(value.as_slice()).map_err(|_| {
-            Error::invalid(format!(
+            EgressError::invalid(format!(
                 "the value of header {name} has bytes that a header cannot hold"
             ))
         })?;
         if is_reserved(name.as_str()) {
-            return Err(Error::invalid(format!("only the host may set header {name}")));
+            return Err(EgressError::invalid(format!("only the host may set header {name}")));
         }
         let owner = credentials
             .iter()
             .find(|credential| credential.header().is_some_and(|its| are_alike(its, &name)));
         if let Some(owner) = owner {
             let owner = owner.name();
-            return Err(Error::invalid(format!(
+            return Err(EgressError::invalid(format!(
                 "header {name} belongs to the credential {owner:?}"
             )));
         }
         if name == header::AUTHORIZATION && authenticates_the_connection(value.as_bytes()) {
-            return Err(Error::invalid(
+            return Err(EgressError::invalid(
                 "an authorization scheme that authenticates a whole connection cannot be used",
             ));
         }

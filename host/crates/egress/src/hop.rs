@@ -8,9 +8,9 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::{
     credential::{Credential, Credentials},
-    error::{Error, ErrorKind},
+    error::{EgressError, EgressErrorKind},
     headers,
-    message::Request,
+    message::EgressRequest,
     policy::Bounds,
     rule,
     target::Target,
@@ -29,23 +29,23 @@ impl<'a> Hop<'a> {
     /// Validates a caller's request. Fails if it is malformed, exceeds `bounds`, or names
     /// credentials that are not in `credentials` or contradict each other.
     pub(super) fn first(
-        request: Request,
+        request: EgressRequest,
         bounds: &Bounds,
         credentials: &'a Credentials,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, EgressError> {
         let method = rule::method(&request.method);
         let method = method.map_err(|_| {
-            Error::invalid(
+            EgressError::invalid(
                 "the method cannot be used; a method is written in capitals, such as GET",
             )
         })?;
         let target =
-            Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
+            Target::parse(&request.url).map_err(|error| EgressError::invalid(error.to_string()))?;
         let named = credentials.select(&request.credentials)?;
         let headers = headers::accept(&request.headers, &named)?;
         if let Some(owner) = named.iter().find(|owner| owner.collides_with(target.url())) {
             let owner = owner.name();
-            return Err(Error::invalid(format!(
+            return Err(EgressError::invalid(format!(
                 "the URL's query has the parameter that belongs to the credential {owner:?}"
             )));
         }
@@ -53,12 +53,12 @@ impl<'a> Hop<'a> {
         if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
             // Such a body has no meaning (RFC 9110, section 9.3.1), and a server that ignores it
             // reads it as the next request.
-            return Err(Error::invalid(format!("a {method} request has no body")));
+            return Err(EgressError::invalid(format!("a {method} request has no body")));
         }
         if body.as_ref().is_some_and(|body| body.len() > bounds.request_bytes) {
             let limit = bounds.request_bytes;
             let problem = format!("the request's body has more than {limit} bytes");
-            return Err(Error::new(ErrorKind::TooLarge, problem));
+            return Err(EgressError::new(EgressErrorKind::TooLarge, problem));
         }
         Ok(Self { method, target, headers, body, credentials: named })
     }
@@ -78,16 +78,16 @@ impl<'a> Hop<'a> {
         location: &str,
         credentials: &Arc<Credentials>,
         tenant: &Tenant,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, EgressError> {
         let mut target = self.target.join(location).map_err(|_| {
-            Error::new(
-                ErrorKind::Protocol,
+            EgressError::new(
+                EgressErrorKind::Protocol,
                 "the server redirects to a URL that cannot be requested",
             )
         })?;
         if self.target.scheme() == "https" && target.scheme() == "http" {
             // Data that was sent encrypted would be sent again in plain text.
-            return Err(Error::denied());
+            return Err(EgressError::denied());
         }
         for credential in &self.credentials {
             credential.detach(&mut target);
@@ -109,7 +109,7 @@ impl<'a> Hop<'a> {
             headers::leave_body(&mut self.headers);
         }
         if leaves_origin && self.holds_any_of(credentials, tenant).await {
-            return Err(Error::denied());
+            return Err(EgressError::denied());
         }
         Ok(self)
     }
@@ -144,11 +144,11 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { request_bytes: 4, ..Bounds::PLUGIN };
 
-    fn request(method: &str, url: &str) -> Request {
-        Request { method: method.to_owned(), url: url.to_owned(), ..Request::default() }
+    fn request(method: &str, url: &str) -> EgressRequest {
+        EgressRequest { method: method.to_owned(), url: url.to_owned(), ..EgressRequest::default() }
     }
 
-    fn refused(request: Request) -> String {
+    fn refused(request: EgressRequest) -> String {
         let error =
             Hop::first(request, &BOUNDS, &Credentials::default()).err().expect("it is refused");
         assert!(!error.request_sent);
@@ -165,8 +165,10 @@ mod tests {
         insta::assert_snapshot!(refused(with_body("GET", b"1")), @"InvalidRequest: a GET request has no body");
         insta::assert_snapshot!(refused(with_body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
         insta::assert_snapshot!(refused(with_body("POST", b"12345")), @"TooLarge: the request's body has more than 4 bytes");
-        let unknown =
-            Request { credentials: vec!["token".to_owned()], ..request("GET", "https://x.com") };
+        let unknown = EgressRequest {
+            credentials: vec!["token".to_owned()],
+            ..request("GET", "https://x.com")
+        };
         insta::assert_snapshot!(refused(unknown), @"Denied: the request is not permitted");
         for fine in [
             with_body("GET", b""),
@@ -178,8 +180,8 @@ mod tests {
         }
     }
 
-    fn with_body(method: &str, bytes: &'static [u8]) -> Request {
-        Request { body: Some(Bytes::from_static(bytes)), ..request(method, "https://x.com") }
+    fn with_body(method: &str, bytes: &'static [u8]) -> EgressRequest {
+        EgressRequest { body: Some(Bytes::from_static(bytes)), ..request(method, "https://x.com") }
     }
 
     #[test]
@@ -201,8 +203,8 @@ mod tests {
         }
     }
 
-    fn with_token(url: &str) -> Request {
-        Request { credentials: vec!["token".to_owned()], ..request("GET", url) }
+    fn with_token(url: &str) -> EgressRequest {
+        EgressRequest { credentials: vec!["token".to_owned()], ..request("GET", url) }
     }
 
     /// Follows one redirect of a request with several headers, a credential and, for POST and PUT,
@@ -214,7 +216,7 @@ mod tests {
         let credentials = Arc::new(Credentials::new(vec![token]).unwrap());
         let headers = ["authorization", "cookie", "content-type", "accept", "x-api-key"];
         let body = matches!(method, "POST" | "PUT").then(|| Bytes::from_static(b"body"));
-        let request = Request {
+        let request = EgressRequest {
             headers: headers.into_iter().map(|name| (name.to_owned(), b"x".to_vec())).collect(),
             body,
             credentials: vec!["token".to_owned()],
@@ -239,7 +241,7 @@ mod tests {
         status: u16,
         location: &str,
         credentials: &Arc<Credentials>,
-    ) -> Result<Hop<'a>, Error> {
+    ) -> Result<Hop<'a>, EgressError> {
         let status = StatusCode::from_u16(status).unwrap();
         let following = hop.redirected(status, location, credentials, &Tenant::ANONYMOUS);
         following.now_or_never().expect("it waits for no thread")
@@ -354,7 +356,7 @@ mod tests {
         for body in ["<k 3+>", "key=k+3%2B", "key=k%203%2b", "key=%6B%203+"] {
             assert_eq!(
                 redirected(&credentials, accept, body, 307, elsewhere),
-                Err(ErrorKind::Denied),
+                Err(EgressErrorKind::Denied),
                 "{body}"
             );
             assert_eq!(redirected(&credentials, accept, body, 307, "/b"), Ok(true), "{body}");
@@ -366,21 +368,21 @@ mod tests {
             let location = format!("{elsewhere}?{body}");
             assert_eq!(
                 redirected(&credentials, accept, "fine", 307, &location),
-                Err(ErrorKind::Denied),
+                Err(EgressErrorKind::Denied),
                 "{location}"
             );
         }
         assert_eq!(
             redirected(&credentials, ("accept", "k 3+"), "fine", 307, elsewhere),
-            Err(ErrorKind::Denied)
+            Err(EgressErrorKind::Denied)
         );
         assert_eq!(
             redirected(&credentials, ("content-type", "k%203+"), "fine", 307, elsewhere),
-            Err(ErrorKind::Denied)
+            Err(EgressErrorKind::Denied)
         );
         assert_eq!(
             redirected(&credentials, ("accept-k%203+", "x"), "fine", 307, elsewhere),
-            Err(ErrorKind::Denied)
+            Err(EgressErrorKind::Denied)
         );
         assert_eq!(
             redirected(&credentials, ("x-key", "k 3+"), "fine", 307, elsewhere),
@@ -395,8 +397,8 @@ mod tests {
         body: &'static str,
         status: u16,
         location: &str,
-    ) -> Result<bool, ErrorKind> {
-        let request = Request {
+    ) -> Result<bool, EgressErrorKind> {
+        let request = EgressRequest {
             headers: vec![(header.0.to_owned(), header.1.as_bytes().to_vec())],
             body: Some(Bytes::from_static(body.as_bytes())),
             ..request("POST", "https://x.com/")

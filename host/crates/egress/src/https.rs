@@ -25,7 +25,7 @@ pub use self::connect::{BadProxy, HttpProxy, HttpsSettings};
 use self::{
     connect::{BoxError, ConnectTimedOut, Connector},
     connection::PolledConnection,
-    pool::{Pool, Server},
+    pool::{Pool, ServerAddress},
 };
 
 /// A client of one service. Clones share its connections.
@@ -79,7 +79,7 @@ impl HttpsClient {
     /// one. Dropping the future closes the connection.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<HttpsBody>, HttpsError> {
         let service = request.uri().clone();
-        let Some(server) = Server::of_uri(&service) else {
+        let Some(server) = ServerAddress::of_uri(&service) else {
             return Err(HttpsError::Connect("the address has no scheme or no host".into()));
         };
         let mut request = self.addressed(request, &server).map(Full::new);
@@ -104,7 +104,7 @@ impl HttpsClient {
     }
 
     /// Returns a request in the form in which its server, or the proxy, takes it.
-    fn addressed(&self, mut request: Request<Bytes>, server: &Server) -> Request<Bytes> {
+    fn addressed(&self, mut request: Request<Bytes>, server: &ServerAddress) -> Request<Bytes> {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().extend(server.host().map(|host| (HOST, host)));
         }
@@ -143,7 +143,7 @@ pub struct HttpsBody {
 /// A connection on which a response arrives.
 #[derive(Debug)]
 struct UsedConnection {
-    server: Server,
+    server: ServerAddress,
     connection: PolledConnection,
     pool: Arc<Pool>,
 }

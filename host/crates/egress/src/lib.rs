@@ -1,6 +1,6 @@
 //! The only network access of plugins: every HTTP request of a plugin is checked against a policy,
-//! bounded and sent here. The host's own clients do not use this path; the one for MCP servers
-//! connects only to the addresses that a [`Guard`] permits.
+//! bounded and sent here. The host's own clients do not use this path: [`https`] is the one for model providers, [`tls`]
+//! the TLS of all of them, and the one for MCP servers connects only to the addresses that a [`GuardedResolver`] permits.
 //!
 //! A [`Policy`] consists of [`Rule`]s on two sides: those that a plugin asks for and those that its
 //! operator grants. A request is sent if a rule of each side matches it. Names are resolved, the
@@ -35,16 +35,16 @@ use std::sync::Arc;
 use self::{client::HttpClients, resolve::SystemResolver, session::EgressState};
 pub use self::{
     credential::{BadCredential, Credential, Credentials},
-    error::{Error, ErrorKind},
-    guard::{Guard, Unreachable},
+    error::{EgressError, EgressErrorKind},
+    guard::{GuardedResolver, Unreachable},
     headers::is_reserved as is_reserved_header,
     injection::Injection,
-    message::{Redirects, Request, Response},
+    message::{EgressRequest, EgressResponse, Redirects},
     path::{BadPath, BadPattern},
     policy::{Bounds, Destinations, Policy},
     resolve::Resolver,
     rule::{BadRule, Rule},
-    session::{Observer, Outlet, RequestSlot, Session},
+    session::{EgressObserver, Outlet, RequestSlot, Session},
 };
 
 /// Maximum number of requests of the whole process in flight, as many as four callers may have. Each

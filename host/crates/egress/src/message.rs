@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 /// A caller's request, before any check.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct EgressRequest {
     /// `GET` and the like, in capitals. CONNECT and TRACE are refused.
     pub method: String,
     /// An absolute URL without user and password, at most 8 KiB.
@@ -44,7 +44,7 @@ pub enum Redirects {
 
 /// A complete response.
 #[derive(Debug)]
-pub struct Response {
+pub struct EgressResponse {
     /// Status code.
     pub status: u16,
     /// Headers as received, in lower case. Values of credentials are redacted, as in the body.

@@ -20,9 +20,9 @@ use tracing::warn;
 use super::{
     client::HttpClients,
     credential::Credentials,
-    error::{Error, ErrorKind},
+    error::{EgressError, EgressErrorKind},
     exchange::SessionExchange,
-    message::{Request, Response},
+    message::{EgressRequest, EgressResponse},
     policy::{Bounds, Destinations, Policy},
 };
 
@@ -53,7 +53,7 @@ impl EgressState {
 }
 
 /// Receives the names of what the requests of an outlet use.
-pub trait Observer: Send + Sync {
+pub trait EgressObserver: Send + Sync {
     /// Takes the destinations of a request and the credentials that are attached to it. Called for
     /// every request that the policy permits, before it is sent; a redirect that is followed is a
     /// request too.
@@ -63,7 +63,7 @@ pub trait Observer: Send + Sync {
 /// An observer, and the names by which it knows the destinations.
 #[derive(Clone)]
 pub(super) struct OutletObserver {
-    pub(super) observer: Arc<dyn Observer>,
+    pub(super) observer: Arc<dyn EgressObserver>,
     pub(super) destinations: Arc<Destinations>,
 }
 
@@ -123,7 +123,11 @@ impl Outlet {
     /// Returns an outlet whose requests are reported to `observer`, by the names of `destinations`. It
     /// shares the slots of this one.
     #[must_use]
-    pub fn observed(&self, destinations: Arc<Destinations>, observer: Arc<dyn Observer>) -> Self {
+    pub fn observed(
+        &self,
+        destinations: Arc<Destinations>,
+        observer: Arc<dyn EgressObserver>,
+    ) -> Self {
         Self { observed: Some(OutletObserver { observer, destinations }), ..self.clone() }
     }
 
@@ -143,16 +147,16 @@ impl Outlet {
     }
 
     /// Takes a slot of the caller and a slot of the process. Fails if `tenant` can get no slot.
-    fn reserve(&self, tenant: &Tenant) -> Result<[Reservation; 2], Error> {
+    fn reserve(&self, tenant: &Tenant) -> Result<[Reservation; 2], EgressError> {
         Ok([
             self.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
             self.shared.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
         ])
     }
 
-    fn too_many_in_flight(&self, tenant: &Tenant) -> Error {
+    fn too_many_in_flight(&self, tenant: &Tenant) -> EgressError {
         warn!(caller = %self.caller, %tenant, "outbound request refused: too many are in flight");
-        Error::new(ErrorKind::Unavailable, "too many requests are in flight")
+        EgressError::new(EgressErrorKind::Unavailable, "too many requests are in flight")
     }
 }
 
@@ -164,14 +168,14 @@ impl Session {
 
     /// Takes a slot of the call. Use it if work around a request must count together with the
     /// request. Fails if no slot is free.
-    pub fn reserve(&self) -> Result<RequestSlot, Error> {
+    pub fn reserve(&self) -> Result<RequestSlot, EgressError> {
         let message = "too many requests of this call are in flight";
         let permit = self
             .0
             .in_flight
             .clone()
             .try_acquire_owned()
-            .map_err(|_| Error::new(ErrorKind::Unavailable, message))?;
+            .map_err(|_| EgressError::new(EgressErrorKind::Unavailable, message))?;
         Ok(RequestSlot { session: self.0.clone(), _permit: permit })
     }
 
@@ -180,8 +184,8 @@ impl Session {
     /// arrived.
     pub fn send(
         &self,
-        request: Request,
-    ) -> impl Future<Output = Result<Response, Error>> + Send + 'static + use<> {
+        request: EgressRequest,
+    ) -> impl Future<Output = Result<EgressResponse, EgressError>> + Send + 'static + use<> {
         let session = self.clone();
         async move { session.reserve()?.send(request).await }
     }
@@ -189,25 +193,25 @@ impl Session {
 
 impl RequestSlot {
     /// Sends a request and reads the whole response. A slot is for one request at a time.
-    pub async fn send(&mut self, request: Request) -> Result<Response, Error> {
+    pub async fn send(&mut self, request: EgressRequest) -> Result<EgressResponse, EgressError> {
         self.session.send(request).await
     }
 }
 
 impl SessionState {
-    async fn send(&self, request: Request) -> Result<Response, Error> {
+    async fn send(&self, request: EgressRequest) -> Result<EgressResponse, EgressError> {
         let _places = self.outlet.reserve(&self.tenant)?;
         let bounds = self.outlet.policy.bounds();
         let now = Instant::now();
         let left = usable(self.deadline.saturating_duration_since(now));
         let time = request.timeout.unwrap_or(Duration::MAX).min(bounds.timeout).min(left);
         if time.is_zero() {
-            return Err(Error::timeout());
+            return Err(EgressError::timeout());
         }
         let exchange = SessionExchange::new(self);
         let result = timeout_at((now + time).into(), exchange.run(request))
             .await
-            .unwrap_or_else(|_| Err(Error::timeout()));
+            .unwrap_or_else(|_| Err(EgressError::timeout()));
         result.map_err(|error| error.having_sent(exchange.has_sent()))
     }
 
@@ -222,12 +226,15 @@ impl SessionState {
     }
 
     /// Counts a request before the policy decision. Fails if the call has used all its requests.
-    pub(super) fn count(&self) -> Result<(), Error> {
+    pub(super) fn count(&self) -> Result<(), EgressError> {
         let left = self
             .requests_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(drop).map_err(|_| {
-            Error::new(ErrorKind::LimitReached, "this call has used all its HTTP requests")
+            EgressError::new(
+                EgressErrorKind::LimitReached,
+                "this call has used all its HTTP requests",
+            )
         })
     }
 }

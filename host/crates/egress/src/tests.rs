@@ -57,19 +57,19 @@ fn rules(server: &Server, texts: &[&str]) -> Vec<Rule> {
         .collect()
 }
 
-fn get(url: &str) -> Request {
-    Request { method: "GET".to_owned(), url: url.to_owned(), ..Request::default() }
+fn get(url: &str) -> EgressRequest {
+    EgressRequest { method: "GET".to_owned(), url: url.to_owned(), ..EgressRequest::default() }
 }
 
-fn post(url: &str, body: &'static str) -> Request {
-    Request {
+fn post(url: &str, body: &'static str) -> EgressRequest {
+    EgressRequest {
         method: "POST".to_owned(),
         body: Some(Bytes::from_static(body.as_bytes())),
         ..get(url)
     }
 }
 
-fn kind_of(result: Result<Response, Error>) -> (ErrorKind, bool) {
+fn kind_of(result: Result<EgressResponse, EgressError>) -> (EgressErrorKind, bool) {
     let error = result.expect_err("it fails");
     (error.kind, error.request_sent)
 }
@@ -90,7 +90,7 @@ async fn a_permitted_request_and_its_response_are_forwarded_unchanged() {
     let headers =
         vec![("X-Mine".to_owned(), b"a".to_vec()), ("x-mine".to_owned(), b"caf\xc3\xa9".to_vec())];
     let url = server.url("API.example.com.", "/v1/x/../%61%20%62%3b;?q=%2f#fragment");
-    let response = session.send(Request { headers, ..post(&url, "body") }).await.unwrap();
+    let response = session.send(EgressRequest { headers, ..post(&url, "body") }).await.unwrap();
     assert_eq!((response.status, response.body.as_slice()), (418, b"not gzip at all".as_slice()));
     let odd: Vec<_> = response
         .headers
@@ -144,7 +144,7 @@ async fn a_denied_request_is_neither_resolved_nor_sent() {
         let error = session.send(denied).await.expect_err("it is refused");
         assert_eq!(
             (error.kind, error.request_sent, &*error.message),
-            (ErrorKind::Denied, false, "the request is not permitted")
+            (EgressErrorKind::Denied, false, "the request is not permitted")
         );
     }
     assert_eq!((names.asked(), server.connections()), (Vec::new(), 0));
@@ -199,7 +199,7 @@ async fn an_address_beyond_the_reach_of_a_rule_is_denied_in_every_spelling() {
         let names = Names::new(&[(name, &[answer])]);
         let session = session_with(&names, &server, &[granted], Bounds::PLUGIN);
         let result = session.send(get(&format!("http://{name}:{port}/"))).await;
-        assert_eq!(kind_of(result), (ErrorKind::Denied, false), "{name} {answer:?}");
+        assert_eq!(kind_of(result), (EgressErrorKind::Denied, false), "{name} {answer:?}");
     }
     assert_eq!(server.connections(), 0);
     let session = session_with(
@@ -254,8 +254,8 @@ async fn the_addresses_of_a_name_are_checked_for_every_connection() {
     );
     let url = server.url("x.example.com", "/");
     session.send(get(&url)).await.expect("the first answer is fine");
-    assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
-    assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
+    assert_eq!(kind_of(session.send(get(&url)).await), (EgressErrorKind::Denied, false));
+    assert_eq!(kind_of(session.send(get(&url)).await), (EgressErrorKind::Denied, false));
     session.send(get(&url)).await.expect("the last answer is fine");
     // Each request resolved the name once: the checked addresses are the dialled ones.
     assert_eq!((names.asked().len(), server.connections()), (4, 2));
@@ -271,7 +271,7 @@ async fn a_connection_is_not_reused_after_a_body_that_the_server_may_ignore() {
     for (method, body, connections) in
         [("POST", "GET /a", 1), ("DELETE", "", 1), ("DELETE", "GET /a", 1), ("POST", "GET /a", 2)]
     {
-        let request = Request { method: method.to_owned(), ..post(&url, body) };
+        let request = EgressRequest { method: method.to_owned(), ..post(&url, body) };
         session.send(request).await.expect("it is granted");
         assert_eq!(server.connections(), connections, "{method} {body}");
     }
@@ -312,7 +312,7 @@ async fn a_connection_of_a_private_rule_is_not_reused_by_a_public_rule() {
     session.send(get(&server.url("x.example.com", "/in"))).await.expect("it is private");
     assert_eq!(
         kind_of(session.send(get(&server.url("x.example.com", "/out"))).await),
-        (ErrorKind::Denied, false)
+        (EgressErrorKind::Denied, false)
     );
     assert_eq!(server.connections(), 1);
 }
@@ -348,22 +348,28 @@ async fn a_request_that_could_be_read_as_two_is_refused() {
     let url = server.url("x.example.com", "/");
     let smuggled = "x\r\ncontent-length: 0\r\n\r\nGET /admin HTTP/1.1\r\nhost: x";
     for request in [
-        Request { headers: vec![("x-a".to_owned(), smuggled.as_bytes().to_vec())], ..get(&url) },
-        Request { headers: vec![(format!("x-a: {smuggled}"), b"".to_vec())], ..get(&url) },
-        Request {
+        EgressRequest {
+            headers: vec![("x-a".to_owned(), smuggled.as_bytes().to_vec())],
+            ..get(&url)
+        },
+        EgressRequest { headers: vec![(format!("x-a: {smuggled}"), b"".to_vec())], ..get(&url) },
+        EgressRequest {
             headers: vec![("transfer-encoding".to_owned(), b"chunked".to_vec())],
             ..post(&url, "0\r\n\r\nGET /admin")
         },
-        Request {
+        EgressRequest {
             headers: vec![("Content-Length".to_owned(), b"1".to_vec())],
             ..post(&url, "0GET /admin")
         },
-        Request { method: format!("GET / HTTP/1.1\r\n{smuggled}"), ..get(&url) },
+        EgressRequest { method: format!("GET / HTTP/1.1\r\n{smuggled}"), ..get(&url) },
         get(&format!("{url}{smuggled}")),
         get(&format!("{url}%0d%0aGET%20/admin")),
-        Request { body: Some(Bytes::from_static(b"GET /admin HTTP/1.1\r\n\r\n")), ..get(&url) },
+        EgressRequest {
+            body: Some(Bytes::from_static(b"GET /admin HTTP/1.1\r\n\r\n")),
+            ..get(&url)
+        },
     ] {
-        assert_eq!(kind_of(session.send(request).await), (ErrorKind::InvalidRequest, false));
+        assert_eq!(kind_of(session.send(request).await), (EgressErrorKind::InvalidRequest, false));
     }
     assert_eq!(server.connections(), 0);
     session
@@ -399,19 +405,23 @@ async fn transport_failures_are_reported_by_kind_and_without_addresses() {
     ];
     let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
     for (url, kind, sent) in [
-        (server.url("unknown.example.com", "/"), ErrorKind::Dns, false),
-        (server.url("empty.example.com", "/"), ErrorKind::Dns, false),
-        (format!("http://x.example.com:{nobody}/"), ErrorKind::Connect, false),
-        (server.url("x.example.com", "/hang-up"), ErrorKind::Protocol, true),
-        (server.url("x.example.com", "/garbage"), ErrorKind::Protocol, true),
-        (server.url("x.example.com", "/cut"), ErrorKind::Protocol, true),
-        (server.url("x.example.com", "/switch"), ErrorKind::Protocol, true),
-        (server.url("x.example.com", "/tls").replace("http:", "https:"), ErrorKind::Tls, false),
+        (server.url("unknown.example.com", "/"), EgressErrorKind::Dns, false),
+        (server.url("empty.example.com", "/"), EgressErrorKind::Dns, false),
+        (format!("http://x.example.com:{nobody}/"), EgressErrorKind::Connect, false),
+        (server.url("x.example.com", "/hang-up"), EgressErrorKind::Protocol, true),
+        (server.url("x.example.com", "/garbage"), EgressErrorKind::Protocol, true),
+        (server.url("x.example.com", "/cut"), EgressErrorKind::Protocol, true),
+        (server.url("x.example.com", "/switch"), EgressErrorKind::Protocol, true),
+        (
+            server.url("x.example.com", "/tls").replace("http:", "https:"),
+            EgressErrorKind::Tls,
+            false,
+        ),
     ] {
         let error = session.send(get(&url)).await.expect_err(&url);
         // A server that closes the connection during the handshake may be reported as either kind.
-        let told = if kind == ErrorKind::Tls && error.kind == ErrorKind::Connect {
-            ErrorKind::Tls
+        let told = if kind == EgressErrorKind::Tls && error.kind == EgressErrorKind::Connect {
+            EgressErrorKind::Tls
         } else {
             error.kind
         };

@@ -25,11 +25,12 @@ use super::{
 };
 use crate::native::ProgramTools;
 use airlock_catalog::Catalog;
+use airlock_compile::CompileHook;
 use airlock_config::{self as config, Config};
 use airlock_core::{act::Acts, door::LiveKeys};
 use airlock_guards::{DefinitionReview, GuardLoadError, Guards};
 use airlock_operator_api::{EventBus, LiveCalls};
-use airlock_plugin::{self as plugin, CompileHook, Plugins};
+use airlock_plugin::{self as plugin, Plugins};
 use airlock_sandbox::Sandbox;
 use airlock_scripts::runs::Runs;
 use airlock_store::LazyDatabase;
@@ -267,7 +268,8 @@ impl Load {
     }
 
     /// Loads the guards, reads the settings of the store, then loads the plugins, then the script executor if it is
-    /// wanted. Without its guards, a gateway that is not to fail goes on, and the calls that they guard are refused.
+    /// requested. If guards cannot be loaded and this must not fail the start, the gateway runs without them, and
+    /// refuses the calls in their scope.
     async fn run(self) -> Result<(), GatewayError> {
         let Self {
             guards,

@@ -19,6 +19,7 @@ use crate::{
     native::{BadNativeTool, NativeTool, NativeTools},
     program_server::{BadServer, ProgramServer, ProgramServers},
 };
+use airlock_compile::CompileHook;
 use airlock_config::Config;
 use airlock_core::{
     door::{CallControl, CallPolicy},
@@ -27,7 +28,6 @@ use airlock_core::{
 };
 use airlock_management::NewKeyValue;
 use airlock_model::ModelSource;
-use airlock_plugin::CompileHook;
 use airlock_sandbox::UseRecorder;
 
 /// Collects what a [`Gateway`] is made of.

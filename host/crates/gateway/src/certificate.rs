@@ -14,8 +14,9 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::background::Tasks;
+use airlock_core::file_version::FileVersion;
 use airlock_ingress::{BadTls, ListenerTls, TlsSettings, Untimely};
-use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
+use airlock_lock::{WATCH_PERIOD, file_version};
 use airlock_strings::with_causes;
 
 /// Pause before files that cannot be used are read again. It doubles after each failure.

@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 
 use airlock_catalog::Catalog;
+use airlock_compile::{CompileHook, compiling};
 use airlock_config::Config;
 use airlock_core::door::ScriptLanguage;
 use airlock_executors::EmbeddedExecutor;
-use airlock_plugin::{CompileHook, compiling};
 use airlock_sandbox::{Limits, LoadError, Sandbox};
 use airlock_scripts::{
     CodeMode, CodeModeSettings, Layout, LazyExecutor,

@@ -14,9 +14,9 @@ use super::Gateway;
 use airlock_agent::approvals::effects;
 use airlock_catalog::ToolSource;
 use airlock_config::{Config, Vaults, environment};
+use airlock_core::request_memory::{ChargeRefused, RequestCharge};
 use airlock_json::text_len;
 use airlock_operator_api::{DryRunError, DryRuns, Upstreams as _};
-use airlock_requests::{ChargeRefused, RequestCharge};
 use airlock_strings::{visible, with_causes};
 
 /// Members that are about callers and calls, and not about the connection. Some name other elements.
@@ -34,11 +34,15 @@ const OF_CALLS: [&str; 12] = [
     "tools_to_auto_execute",
     "virtual_keys",
 ];
-/// Maximum tools that are described: the server chooses how many it has.
+/// Maximum tools that are described, of the 2,000 that a client may have: the server chooses how many it has. The
+/// response has the number of all.
 const MAX_TOOLS: usize = 500;
-/// Maximum bytes of their descriptions and schemas, as text.
+/// Maximum bytes of their descriptions and schemas, as text, of the 4 MiB that a list may have. The longest are left
+/// out first, so that a long tool hides no other one, and all have their names, of at most 512 bytes. Eight times as
+/// much is charged for the response.
 const MAX_TOOL_BYTES: usize = 1 << 20;
-/// Maximum lines of stderr that are shown: the server chooses how many it writes.
+/// Maximum lines of stderr that are shown, the last ones: the server chooses how many it writes. The reason
+/// of a failed start is usually among them.
 const MAX_LINES: usize = 100;
 /// Copies of a text while it is described: with marks for hidden characters, as a tree, and as a part of the response.
 const COPIES: usize = 8;
@@ -151,30 +155,51 @@ fn last_lines(lines: &[String], charge: &RequestCharge) -> Result<Vec<String>, C
 }
 
 fn tools(client: &ToolSource, charge: &RequestCharge) -> Result<Vec<Value>, ChargeRefused> {
+    let listed = client.tools.iter().take(MAX_TOOLS);
+    let lengths: Vec<_> = listed
+        .clone()
+        .map(|tool| tool.description.len() + tool.input_schema.as_str().len())
+        .collect();
     let mut tools = Vec::new();
+    for (tool, (bytes, is_whole)) in listed.zip(lengths.iter().zip(whole(&lengths))) {
+        grow(charge, tool.original.len())?;
+        let mut shown = json!({"name": visible(&tool.original), "effects": effects(tool)});
+        if is_whole {
+            grow(charge, *bytes)?;
+            shown["description"] = visible(&tool.description).into();
+            shown["input_schema"] = tool.input_schema.to_value().ok().into();
+        } else {
+            shown["left_out_bytes"] = (*bytes).into();
+        }
+        tools.push(shown);
+    }
+    Ok(tools)
+}
+
+/// Returns which of the tools whose descriptions and schemas have these lengths are described whole: the shortest ones,
+/// and of equal ones the first, that have at most [`MAX_TOOL_BYTES`] together.
+fn whole(lengths: &[usize]) -> Vec<bool> {
+    let mut shortest_first: Vec<_> = (0..lengths.len()).collect();
+    shortest_first.sort_by_key(|tool| lengths[*tool]);
+    let mut whole = vec![false; lengths.len()];
     let mut bytes = 0;
-    for tool in client.tools.iter().take(MAX_TOOLS) {
-        let own = tool.original.len() + tool.description.len() + tool.input_schema.as_str().len();
-        bytes += own;
+    for tool in shortest_first {
+        bytes += lengths[tool];
         if bytes > MAX_TOOL_BYTES {
             break;
         }
-        grow(charge, own)?;
-        tools.push(json!({
-            "name": visible(&tool.original),
-            "description": visible(&tool.description),
-            "effects": effects(tool),
-            "input_schema": tool.input_schema.to_value().ok(),
-        }));
+        whole[tool] = true;
     }
-    Ok(tools)
+    whole
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::tenant::Tenant;
-    use airlock_requests::{Memory, REQUEST_BYTES};
+    use airlock_core::{
+        request_memory::{Memory, REQUEST_BYTES},
+        tenant::Tenant,
+    };
 
     fn members(element: Value) -> Map<String, Value> {
         let Value::Object(members) = element else { panic!("an object") };
@@ -207,6 +232,19 @@ mod tests {
         assert_eq!((shown.len(), shown[0].as_str()), (MAX_LINES, "1"));
         let long = ["x".repeat(10 * REQUEST_BYTES)];
         assert!(last_lines(&long, &charge).is_err());
+    }
+
+    #[test]
+    fn long_tools_are_left_out_before_short_ones_wherever_they_are() {
+        for (lengths, expected) in [
+            (vec![], vec![]),
+            (vec![MAX_TOOL_BYTES], vec![true]),
+            (vec![MAX_TOOL_BYTES, 1, 0], vec![false, true, true]),
+            (vec![MAX_TOOL_BYTES + 1, 7], vec![false, true]),
+            (vec![MAX_TOOL_BYTES / 2; 3], vec![true, true, false]),
+        ] {
+            assert_eq!(whole(&lengths), expected, "{lengths:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Follows the entries and the operators of the store, which operators change while gateways run.
 //!
 //! A store in a file that does not exist is looked for and not made: a gateway without entries needs
-//! none. Each change has the settings taken again; a failure is tried again each second. The plugins of a
+//! none. Each change applies the settings again; after a failure, the gateway tries again each second. The plugins of a
 //! change may have to be compiled, and the next change, which may revoke a key, does not wait for that.
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const UNNOTICED: Duration = Duration::from_mins(1);
 
 /// The settings of a gateway, and the store that has them.
-trait Settings {
+trait FollowedSettings {
     /// Returns whether the store is in a file that does not exist.
     fn is_missing(&self) -> bool;
 
@@ -79,7 +79,7 @@ pub(super) async fn first_reading(reloader: Reloader) {
     }
 }
 
-async fn follow_settings(mut settings: impl Settings) -> Infallible {
+async fn follow_settings(mut settings: impl FollowedSettings) -> Infallible {
     while settings.is_missing() {
         sleep(LOOK).await;
     }
@@ -91,8 +91,8 @@ async fn follow_settings(mut settings: impl Settings) -> Infallible {
     }
 }
 
-/// Takes the settings. Tries again after a failure, which is logged when it begins and when it is over.
-async fn take_until_done(settings: &impl Settings) {
+/// Applies the settings. Tries again after a failure, which is logged when it begins and when it is over.
+async fn take_until_done(settings: &impl FollowedSettings) {
     let mut logged = None;
     while let Err(error) = settings.take().await {
         let reason = with_causes(&error);
@@ -101,7 +101,7 @@ async fn take_until_done(settings: &impl Settings) {
             logged = Some(problem.to_owned());
             warn!(
                 reason,
-                "the configuration file is invalid or the store cannot be read, so no entry of it is taken; the gateway tries again"
+                "the configuration file is invalid or the store cannot be read, so none of its entries is applied; the gateway tries again"
             );
         }
         sleep(RETRY).await;
@@ -136,7 +136,7 @@ impl FollowedStore {
     }
 }
 
-impl Settings for FollowedStore {
+impl FollowedSettings for FollowedStore {
     fn is_missing(&self) -> bool {
         self.database.location().is_missing_file()
     }
@@ -185,7 +185,7 @@ mod tests {
         changes: u32,
     }
 
-    impl Settings for &mut FakeStore {
+    impl FollowedSettings for &mut FakeStore {
         fn is_missing(&self) -> bool {
             let left = self.missing.get();
             self.missing.set(left.saturating_sub(1));
@@ -245,7 +245,7 @@ mod tests {
     /// A store whose changes cannot be noticed.
     struct Deaf(Cell<u32>);
 
-    impl Settings for &Deaf {
+    impl FollowedSettings for &Deaf {
         fn is_missing(&self) -> bool {
             false
         }

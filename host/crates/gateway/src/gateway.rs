@@ -34,7 +34,8 @@ use airlock_management::{Service, SetupToken};
 use airlock_sandbox::Sandbox;
 use airlock_server::LiveApp;
 
-/// The longest time that the program may set: an instant that is much later cannot be told.
+/// The longest time that the program may set; a longer one is cut to it. The sum of an instant and a much longer time
+/// panics.
 pub(super) const MAX_TIME: Duration = Duration::from_hours(24 * 365);
 
 /// A gateway whose plugins are being loaded and whose MCP servers are connecting. Cheap to clone: clones are

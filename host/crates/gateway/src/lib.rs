@@ -1,21 +1,22 @@
-//! The gateway as a program sees it that embeds one: [`Gateway`], its requests, and the tools and servers of the
-//! program. It makes the parts from the configuration, serves and stops. The package `airlock` re-exports it.
+//! The gateway as an embedding program uses it: [`Gateway`], its requests, and the tools and servers of the
+//! program. This crate builds all parts from the configuration, serves requests and stops in order. The package
+//! `airlock` re-exports it.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `gateway` | a gateway as the program holds it |
+//! | `gateway` | the handle of a gateway that the program holds |
 //! | `parts` | its parts, and those that request handlers and operators use |
-//! | `builder` | what a gateway is made of, and the start |
+//! | `builder` | collects the configuration and the additions of the program, and starts the gateway |
 //! | `assemble` | configuration → parts → [`Gateway`] |
 //! | `serve` | serves HTTP, on sockets of its own and inside another server; stops in order |
 //! | `background` | the background tasks |
 //! | `upstreams` | the MCP servers |
 //! | `certificate` | the certificate of the listener, and its renewal |
-//! | `control` | the policies and the controls of calls, and those of requests to models, which act as one |
-//! | `events` | the events for operators: what the parts tell, on one bus |
+//! | `control` | combines several policies or controls of calls, or controls of requests to models, into one |
+//! | `events` | the events for operators: reports of all parts, on one bus |
 //! | `dry_run` | connects to a server that is not configured, and keeps nothing |
 //! | `code_mode` | code mode and its executors |
-//! | `reload` | takes changes of the configuration file and of the entries in the store |
+//! | `reload` | applies changes of the configuration file and of the entries in the store |
 //! | `serving` | the settings of requests, which a reload replaces as a whole |
 //! | `follow` | follows the entries and the operators in the store |
 //! | `key_values` | credentials of virtual keys that have none in the file |
@@ -23,6 +24,7 @@
 //! | `recording` | the records: the call log and the audit log |
 //! | `metrics` | the metrics, of all parts and of calls |
 //! | `management` | the management API of the gateway, and its Unix socket |
+//! | `replay` | replays runs for operators, with a catalog of its own |
 //! | `warnings` | warns about settings that weaken the gateway |
 //! | `request` | the requests of the program |
 //! | `native` | the tools of the program |

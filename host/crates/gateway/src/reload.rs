@@ -1,6 +1,6 @@
-//! Takes changed settings while the gateway runs: those of the configuration file, and the entries of the
-//! store that stand beside its clients and virtual keys or in their place. A few keys of the file are taken
-//! at the next start ([`airlock_config::effect`] has the list), and the log names those that have changed.
+//! Applies changed settings while the gateway runs: those of the configuration file, and the entries of the
+//! store, which are added to the clients and virtual keys of the file or replace them. A few keys of the file
+//! need a restart ([`airlock_config::effect`] lists them), and the log names those that have changed.
 //!
 //! ```text
 //! file changed, SIGHUP, store changed, operator
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Nothing changes if the entries cannot be read. If the file is invalid or is not read in time, or a setting of
-//! it cannot be used, nothing of it is taken, and the entries are merged into its last valid content. Plugins may
+//! it cannot be used, none of it is applied, and the entries are merged into its last valid content. Plugins may
 //! have to be compiled, which takes a minute; no other setting waits for that.
 
 mod apply;
@@ -51,9 +51,9 @@ use super::{
 use crate::program_server::ProgramServers;
 use airlock_catalog::Catalog;
 use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Merged, Source};
-use airlock_core::door::LiveKeys;
+use airlock_core::{door::LiveKeys, file_version::FileVersion};
 use airlock_limits::Limiter;
-use airlock_lock::{FileReadings, FileVersion, WATCH_PERIOD, file_version};
+use airlock_lock::{FileReadings, WATCH_PERIOD, file_version};
 use airlock_management::Service;
 use airlock_plugin::{Configured, Plugins};
 use airlock_sandbox::{OffLimits, Sandbox};
@@ -71,12 +71,12 @@ struct ReloaderParts {
     parts: LiveParts,
     /// The configuration that the gateway was started with.
     started: Fingerprint,
-    /// Files that were granted to no plugin at the start. The gateway goes on using them, whatever the
-    /// configuration says now: the key of the listener, the store.
+    /// Files that were granted to no plugin at the start: the key of the listener, the store. The gateway uses them
+    /// until its end, whatever the configuration names later.
     own_files: OffLimits,
     /// Cancelled once the entries of the store were read, or there are none.
     settings_read: CancellationToken,
-    /// Held while settings are taken. It may be locked in the turn of the plugins, and not the other way round.
+    /// Held while settings are applied. It may be locked in the turn of the plugins, but not the reverse.
     taken: tokio::sync::Mutex<TakenSettings>,
     /// Readings of the file and of those that it names.
     readings: FileReadings,
@@ -220,9 +220,9 @@ impl Reloader {
         let _ = self.0.management.set(Arc::downgrade(management));
     }
 
-    /// Reads the entries of the store and takes them, with the file, before it returns. Fails if the
+    /// Reads the entries of the store and applies them, with the file, before it returns. Fails if the
     /// store is not available or the file was never valid; nothing has changed then. Connecting to
-    /// servers goes on in the background. Dropping the future does not cancel what it does.
+    /// servers continues in the background. Dropping the future does not cancel the work.
     pub(super) async fn take_entries(
         &self,
         loads: PluginLoads,
@@ -446,7 +446,7 @@ fn report_failure(error: &ConfigError) {
     let reason = with_causes(error);
     warn!(
         reason,
-        "the configuration file is invalid or the store cannot be read, so no entry of it is taken"
+        "the configuration file is invalid or the store cannot be read, so none of its entries is applied"
     );
 }
 

@@ -29,11 +29,12 @@ use airlock_core::{
         ApprovalChoice, Budget, CALL_LEVELS, Caller, Filter, Origin, ProgramRequest,
         ScriptLanguage, VirtualKey, call_depth,
     },
+    request_memory::RequestCharge,
     secret::Secret,
     tenant::Tenant,
     tool::CallError,
 };
-use airlock_requests::{RequestCharge, RequestParts, Sender};
+use airlock_requests::{RequestParts, Sender};
 
 /// Collects what a request of the program is: its sender, and the tools that it selects. See
 /// [`Gateway::request`]. Without a sender, it is one of a caller without a key.

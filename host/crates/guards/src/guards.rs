@@ -22,8 +22,9 @@ use airlock_core::{
 use airlock_sandbox::{self as sandbox, GuardVerdict};
 use airlock_strings::with_causes;
 
-/// Longest time of all hooks before a call together, of all hooks after it, and of all hooks on a request to a model or
-/// its response: the longest that one hook may have.
+/// Longest time of all hooks before a call together, of all hooks after it, and of all hooks on a request to a model
+/// or its response: the longest that one hook may have (`limits.time`). Without it, a caller waits longer for each
+/// further guard.
 const MAX_TIME: Duration = Duration::from_secs(1);
 
 /// The guards of a gateway, in the order of its configuration.

@@ -9,12 +9,12 @@ use airlock_sandbox::ToolOutcome;
 /// Limit on the memory of the tree of a rewritten outcome, in bytes.
 const TREE_CAPS: Caps = Caps::memory(64 << 20);
 
-/// Reason that a guard's JSON is no outcome.
+/// Reason that a guard's JSON is not an outcome.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadOutcome {
     #[error("it is not JSON: {0}")]
     Json(String),
-    #[error("it is no object")]
+    #[error("it is not an object")]
     NoObject,
     #[error("`content` is not an array")]
     Content,
@@ -77,7 +77,7 @@ pub(super) fn read(
     .into()))
 }
 
-/// Reads an object in which no key is there twice.
+/// Reads an object. Fails if a key occurs twice.
 pub(super) fn object(text: &str) -> Result<Map<String, Value>, BadOutcome> {
     let (value, _) = json::parse::<Value>(text.as_bytes(), &TREE_CAPS)
         .map_err(|error| BadOutcome::Json(error.to_string()))?;
@@ -85,8 +85,8 @@ pub(super) fn object(text: &str) -> Result<Map<String, Value>, BadOutcome> {
     if let Value::Object(members) = value { Ok(members) } else { Err(BadOutcome::NoObject) }
 }
 
-/// Takes the parts. One of a few bytes takes a hundred times its text, so their number is bounded by the text that
-/// a result of the same size would have.
+/// Takes the parts. A part of a few bytes takes a hundred times the memory of its text, so the number of parts is bounded
+/// by the text that a result of the same size would have.
 fn content(members: &mut Map<String, Value>, bytes: usize) -> Result<Vec<Content>, BadOutcome> {
     match members.shift_remove("content") {
         None | Some(Value::Null) => Ok(Vec::new()),

@@ -16,10 +16,13 @@ use super::{
     respond::{ApiError, excerpt},
     work,
 };
+use airlock_conversation::Object;
+use airlock_core::{
+    memory::RequestMemory as _,
+    request_memory::{ChargeRefused, RequestCharge},
+};
 use airlock_ingress::{BodyError, ParkedRequest, Parking, RequestBody};
 use airlock_json::{self as json, Caps, RawObject, raw::MAX_MEMBERS};
-use airlock_model::{Object, RequestMemory as _};
-use airlock_requests::{ChargeRefused, RequestCharge};
 use airlock_store::components::MAX_COMPONENT_BYTES;
 use airlock_wire::message::{BadMessage, Message};
 
@@ -38,8 +41,9 @@ const LEAST_RATE: u64 = 4 << 10;
 /// Rate at which a component arrives in time, whatever `read_timeout` is, in bytes per second.
 const COMPONENT_RATE: u64 = 256 << 10;
 
-/// Maximum bytes of a form of the gateway's own pages: the values of 8 headers fit, each of 4 KiB.
-const MAX_FORM_BYTES: u64 = 64 << 10;
+/// Maximum bytes of a form of the gateway's own pages. The values of 8 headers fit, each of 4 KiB: percent-encoded, a
+/// byte takes three, so they take 96 KiB, and their names the rest.
+const MAX_FORM_BYTES: u64 = 128 << 10;
 
 const JSON: &str = "application/json";
 /// Type of components.

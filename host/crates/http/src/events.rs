@@ -9,9 +9,9 @@ use tracing::error;
 
 use super::respond::ApiError;
 use airlock_agent::EXTENSION;
-use airlock_bounds::timer::RepeatedTimeout;
+use airlock_conversation::Object;
+use airlock_core::timer::RepeatedTimeout;
 use airlock_ingress::Parts;
-use airlock_model::Object;
 
 /// Time without an event after which a comment is sent. Proxies close connections that are silent
 /// for a minute, and some after 30 seconds.
@@ -20,7 +20,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const COMMENT: &[u8] = b": keep-alive\n\n";
 
 /// Source of the events of one response. Dropping it cancels the work behind it.
-pub trait Source: Send + 'static {
+pub trait EventSource: Send + 'static {
     /// Returns the next event, as text for the stream; `None` at the end. Dropping the future must
     /// lose no event.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
@@ -33,7 +33,7 @@ pub trait Source: Send + 'static {
 
 /// Creates the body of a response. After each [`HEARTBEAT`] without an event a comment is sent. A
 /// panic of the source ends the stream with an error.
-pub fn parts<S: Source>(source: S) -> Parts {
+pub fn parts<S: EventSource>(source: S) -> Parts {
     // Boxed: it is moved into the future of each part and back, which also would keep room for it twice.
     let state = Box::new((source, RepeatedTimeout::new(HEARTBEAT)));
     let parts = stream::unfold(Some(state), |state| async move {
@@ -55,7 +55,7 @@ fn boxed(parts: impl Stream<Item = Bytes> + Send + 'static) -> Parts {
 }
 
 async fn next_or_comment(
-    source: &mut impl Source,
+    source: &mut impl EventSource,
     heartbeat: &mut RepeatedTimeout,
 ) -> Option<Bytes> {
     // Dropping the future of a source loses no event.
@@ -93,7 +93,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_model::object;
+    use airlock_json::object;
 
     #[test]
     fn the_last_event_of_a_failed_stream_has_the_calls_in_its_error() {

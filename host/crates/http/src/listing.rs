@@ -7,7 +7,8 @@ use super::respond::ApiError;
 
 /// Entries of a page, and tools of an entry, unless the query says otherwise.
 pub const DEFAULT_LIMIT: usize = 100;
-/// Maximum number of both: a response has up to a million tools, as many as memory is charged for.
+/// Maximum entries of a page, and tools of an entry; a query that asks for more gets so many. A response
+/// has up to a million tools, as many as memory is charged for.
 pub const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.

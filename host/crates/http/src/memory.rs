@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::respond::ApiError;
-use airlock_requests::{ChargeRefused, Memory, REQUEST_BYTES, RequestCharge};
+use airlock_core::request_memory::{ChargeRefused, Memory, REQUEST_BYTES, RequestCharge};
 
 /// Factor between the largest body size and the memory that a parsed body may take. Conversations
 /// take two to four times their size, dense tool schemas seven times.

@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::alias;
 use airlock_agent::{AgentError, EXTENSION, Failure, RespondingProvider};
-use airlock_conversation::read::Untranslatable;
+use airlock_conversation::{Object, read::Untranslatable};
 use airlock_core::replica::ReplicaId;
 use airlock_ingress::{Parts, Payload};
-use airlock_model::{Object, object};
+use airlock_json::object;
 use airlock_strings::{cut, with_causes};
 
 /// Maximum bytes of a path that an error repeats: the longest path of an API, with an identifier.

@@ -1,8 +1,10 @@
 //! Work of a request that would keep a worker of the runtime from other requests.
 
 use super::respond::ApiError;
-use airlock_core::threads::{self, INLINE_BYTES};
-use airlock_requests::RequestCharge;
+use airlock_core::{
+    request_memory::RequestCharge,
+    threads::{self, INLINE_BYTES},
+};
 
 /// Work on a tree is done on a blocking thread if its request has more than this charge, in bytes.
 const INLINE_TREE_BYTES: usize = 8 * INLINE_BYTES;

@@ -13,8 +13,8 @@ use crate::{
 /// over all of them.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
 
-/// Maximum memory of a parsed header, in bytes. A header of [`MAX_TOKEN_BYTES`] could take a
-/// hundred times its size, and it is parsed before the signature is checked.
+/// Maximum memory of a parsed header, in bytes. A header of [`MAX_TOKEN_BYTES`] could take
+/// 150 times its size, and it is parsed before the signature is checked.
 const MAX_HEADER_MEMORY: usize = 64 * 1024;
 
 /// A token in its parts, none of which is verified. Not `Debug`: the parts are the token.

@@ -46,7 +46,7 @@ pub(crate) enum UnusableKey {
     Purpose,
     #[error("the RSA key is too small or too large")]
     Size,
-    #[error("the key is secret: whoever reads the key set can sign tokens with it")]
+    #[error("the key is secret: every reader of the key set can sign tokens with it")]
     Secret,
 }
 

@@ -30,7 +30,7 @@ pub(crate) const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
 const OUTAGE: Duration = Duration::from_mins(1);
 
 /// The newest key set, and the fetch of the next one. One fetch runs at a time, in a task of its
-/// own: a caller that gives up does not stop it, and the others need not start over.
+/// own: a caller that disconnects does not stop it, and the others need not start over.
 pub(crate) struct KeyCache {
     shared: Arc<KeyFetcher>,
     /// The newest fetch. It stops when the cache is dropped.

@@ -3,8 +3,8 @@
 //! of claims decides which tools they see.
 //!
 //! A [`Verifier`] takes a token and returns a [`Principal`] or a [`TokenRefusal`]. Tokens are JSON Web
-//! Tokens with a signature of one of the issuer's published keys. A principal has a view: the name
-//! of what it sees, which the table gives. This crate knows neither keys nor tools, and it never
+//! Tokens with a signature of one of the issuer's published keys. A principal has a view, which the table
+//! names. This crate knows neither keys nor tools, and it never
 //! sends a token anywhere: a [`Principal`] does not contain the token.
 //!
 //! A [`LoginClient`] logs in people at an issuer with their browsers, as an OIDC client, and

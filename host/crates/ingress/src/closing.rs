@@ -5,10 +5,8 @@ use std::{future::poll_fn, pin::Pin, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    activity::{Activity, CloseReason, ConnectionTimeouts},
-    woken::Woken,
-};
+use super::activity::{Activity, CloseReason, ConnectionTimeouts};
+use airlock_core::wake::WakeUps;
 
 /// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
 /// needs the client.
@@ -24,12 +22,16 @@ pub(super) enum Closing {
 
 /// The wait until the gateway closes a connection. It is polled only when it was woken: a connection is polled several
 /// times for each request, and timers and notifications take locks each time.
-pub(super) struct ClosingWait<F>(Woken<Pin<Box<F>>>);
+pub(super) struct ClosingWait<F> {
+    cause: Pin<Box<F>>,
+    wakes: WakeUps,
+}
 
 impl<F: Future<Output = Closing>> ClosingWait<F> {
     /// Waits for the cause. Dropping the future loses nothing.
     pub(super) async fn cause(&mut self) -> Closing {
-        poll_fn(|context| self.0.poll_by(context, |wait, context| wait.as_mut().poll(context)))
+        let Self { cause, wakes } = self;
+        poll_fn(|context| wakes.poll_if_woken(context, |context| cause.as_mut().poll(context)))
             .await
     }
 }
@@ -41,13 +43,14 @@ pub(super) fn wait(
     draining: &CancellationToken,
 ) -> ClosingWait<impl Future<Output = Closing> + Send> {
     // Boxed: it is dropped before the connection is.
-    ClosingWait(Woken::new(Box::pin(async move {
+    let cause = Box::pin(async move {
         tokio::select! {
             biased;
             reason = activity.end(waits) => Closing::Reason(reason),
             () = draining.cancelled() => Closing::Draining,
         }
-    })))
+    });
+    ClosingWait { cause, wakes: WakeUps::default() }
 }
 
 /// Completes when a connection that is being closed has used up its time.

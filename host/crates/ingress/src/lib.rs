@@ -4,10 +4,10 @@
 //! socket ─accept─▶ place of a connection ─TLS─▶ requests, each with a seat ─▶ service
 //! ```
 //!
-//! A connection has a place, or is closed at once. What it does is its activity, by which it is closed after
-//! too long a time in one state, or evicted for another one. Each request is handed to the [`HttpService`] of
-//! the caller, with the [`Ingress`] that it came by and its [`Seat`] beside the body; the response is sent part
-//! by part, and its memory is charged until it is sent.
+//! A connection takes one of a bounded number of places, or is closed at once. Its activity is tracked: it is closed if
+//! it stays in one state for too long, and can be evicted for another connection. Each request goes to the
+//! [`HttpService`] of the caller, with the [`Ingress`] that it came by and its [`Seat`] beside the body. The response is
+//! sent part by part, and its memory is charged until it is sent.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -15,7 +15,6 @@
 //! | `accept` | accepts connections over TCP and through the Unix socket |
 //! | `connections` | the places: their number, the share of a peer and of a tenant, eviction |
 //! | `activity` | the requests and responses of one connection |
-//! | `woken` | work that is polled only after a wake-up |
 //! | `closing` | the reasons for which the gateway closes a connection, and the time that is left then |
 //! | `peer` | the remote end, for the limits of each |
 //! | `ingress` | the way that a request came in, with its address and certificate |
@@ -40,11 +39,8 @@ mod peer;
 mod request_body;
 mod response;
 pub mod socket;
-#[cfg(test)]
-mod testing;
 mod tls;
 mod version;
-mod woken;
 
 pub use self::{
     activity::{Activity, EvictionRank, ParkedRequest, Parking, RunningRequest},

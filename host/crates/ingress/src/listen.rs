@@ -123,7 +123,7 @@ pub async fn serve<S: HttpService>(
     let _stop = tasks.stop.clone().drop_guard();
     let ConnectionSettings { max_connections, max_connections_per_peer, .. } =
         service.current().connections();
-    let server = Server {
+    let server = ConnectionServer {
         context: Arc::new(ConnectionContext {
             service,
             tasks,
@@ -151,7 +151,7 @@ pub async fn serve<S: HttpService>(
     server.drain().await;
 }
 
-struct Server<S> {
+struct ConnectionServer<S> {
     context: Arc<ConnectionContext<S>>,
     connections: Arc<Connections>,
     /// Connections through the Unix socket. They have their own places, so that those of remote
@@ -168,7 +168,7 @@ struct ConnectionContext<S> {
     failed_handshakes: tls::FailedHandshakes,
 }
 
-impl<S: HttpService> Server<S> {
+impl<S: HttpService> ConnectionServer<S> {
     /// Returns the places of connections over TCP, with the limits of this moment.
     fn places(&self) -> &Arc<Connections> {
         let ConnectionSettings { max_connections, max_connections_per_peer, .. } =
@@ -236,76 +236,86 @@ impl<S: HttpService> ConnectionContext<S> {
     }
 
     /// Serves the requests of a connection until its end.
-    async fn serve<C>(self: Arc<Self>, accepted: AcceptedConnection<C>, chain: CallerChain)
+    fn serve<C>(
+        self: Arc<Self>,
+        accepted: AcceptedConnection<C>,
+        chain: CallerChain,
+    ) -> impl Future<Output = ()>
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let AcceptedConnection { stream, ingress, slot } = accepted;
-        let opened = self.service.current();
-        let settings = opened.connections();
-        let tls = opened.tls().cloned();
-        // A connection may last for hours, and would keep the parts of settings that are long replaced.
-        drop(opened);
-        let waits = waits(&settings, &slot);
-        // Without a certificate, it is polled once and not with each poll of the connection.
-        let certificate = tls::certificate_ended(tls.as_ref(), ingress, &chain);
-        let mut certificate_ended = pin!(OptionFuture::from(certificate));
-        let begun = tokio::select! {
-            biased;
-            Some(()) = &mut certificate_ended => {
-                debug!("the certificate of a caller without a request has expired or is revoked, so its connection is closed");
-                return;
-            }
-            begun = read_version(stream) => begun,
-            reason = slot.activity.end(&waits) => {
-                debug!(?reason, "the gateway closes a connection before its first request");
-                return;
-            }
-            () = self.draining.cancelled() => return,
-        };
-        let (version, stream) = match begun {
-            Ok(begun) => begun,
-            Err(error) => return ended(Err(error)),
-        };
-        let stream = TokioIo::new(stream);
-        let service = self.service.clone();
-        let activity = slot.activity.clone();
-        let seats = slot.seats();
-        let handled = service_fn(move |request: Request<Incoming>| {
-            // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
-            // may be dropped before its first poll.
-            NextRequest::note_read();
-            let handler = service.current();
-            let running = activity.begin();
-            let seat = seats.seat();
-            let request = request.map(|body| RequestBody::from(body).with_seat(seat.clone()));
-            // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
-            Box::pin(async move {
-                NextRequest::note_polled();
-                let answer = handler.handle(request, ingress).await;
-                Ok::<_, Infallible>(send(answer, running, Some(seat)))
-            })
-        });
-        let drain = settings.drain_timeout;
-        // Boxed: a task would keep room for a connection once for each future that it is moved into.
-        match version {
-            HttpVersion::Http1 => {
-                let builder = http1_builder(&settings);
-                let connection = Box::pin(builder.serve_connection(stream, handled));
-                drop(builder);
-                let waker = Some(ConnectionWaker::default());
-                // The next head has its time from the end of the response before it, as with hyper's timer, which would be
-                // set for each request.
-                let idle = waits.idle.min(settings.read_timeout);
-                let times = ConnectionTimes { waits: ConnectionTimeouts { idle, ..waits }, drain };
-                self.run(connection, waker, certificate_ended, &slot.activity, times).await;
-            }
-            HttpVersion::Http2 => {
-                let builder = http2_builder(&settings, self.tasks.clone());
-                let connection = Box::pin(builder.serve_connection(stream, handled));
-                drop(builder);
-                let times = ConnectionTimes { waits, drain };
-                self.run(connection, None, certificate_ended, &slot.activity, times).await;
+        // A block, because an `async fn` has room for its arguments twice.
+        async move {
+            let opened = self.service.current();
+            let settings = opened.connections();
+            let tls = opened.tls().cloned();
+            // A connection may last for hours, and would keep the parts of settings that are long replaced.
+            drop(opened);
+            let waits = waits(&settings, &slot);
+            // Without a certificate, it is polled once and not with each poll of the connection.
+            let certificate = tls::certificate_ended(tls.as_ref(), ingress, &chain);
+            let mut certificate_ended = pin!(OptionFuture::from(certificate));
+            let begun = tokio::select! {
+                biased;
+                Some(()) = &mut certificate_ended => {
+                    debug!("the certificate of a caller without a request has expired or is revoked, so its connection is closed");
+                    return;
+                }
+                begun = read_version(stream) => begun,
+                // Boxed: a connection would have room for it until its end.
+                reason = Box::pin(slot.activity.end(&waits)) => {
+                    debug!(?reason, "the gateway closes a connection before its first request");
+                    return;
+                }
+                () = self.draining.cancelled() => return,
+            };
+            let (version, stream) = match begun {
+                Ok(begun) => begun,
+                Err(error) => return ended(Err(error)),
+            };
+            let stream = TokioIo::new(stream);
+            let service = self.service.clone();
+            let activity = slot.activity.clone();
+            let seats = slot.seats();
+            let handled = service_fn(move |request: Request<Incoming>| {
+                // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
+                // may be dropped before its first poll.
+                NextRequest::note_read();
+                let handler = service.current();
+                let running = activity.begin();
+                let seat = seats.seat();
+                let request = request.map(|body| RequestBody::from(body).with_seat(seat.clone()));
+                // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
+                Box::pin(async move {
+                    NextRequest::note_polled();
+                    let answer = handler.handle(request, ingress).await;
+                    Ok::<_, Infallible>(send(answer, running, Some(seat)))
+                })
+            });
+            let drain = settings.drain_timeout;
+            // Boxed: a task would keep room for a connection once for each future that it is moved into. The builders have no
+            // names: a local that was borrowed keeps its room to the end of its scope, even if it is dropped before.
+            match version {
+                HttpVersion::Http1 => {
+                    let connection =
+                        Box::pin(http1_builder(&settings).serve_connection(stream, handled));
+                    let waker = Some(ConnectionWaker::default());
+                    // The next head has its time from the end of the response before it, as with hyper's timer, which would be
+                    // set for each request.
+                    let idle = waits.idle.min(settings.read_timeout);
+                    let times =
+                        ConnectionTimes { waits: ConnectionTimeouts { idle, ..waits }, drain };
+                    self.run(connection, waker, certificate_ended, &slot.activity, times).await;
+                }
+                HttpVersion::Http2 => {
+                    let connection = Box::pin(
+                        http2_builder(&settings, self.tasks.clone())
+                            .serve_connection(stream, handled),
+                    );
+                    let times = ConnectionTimes { waits, drain };
+                    self.run(connection, None, certificate_ended, &slot.activity, times).await;
+                }
             }
         }
     }
@@ -321,9 +331,7 @@ impl<S: HttpService> ConnectionContext<S> {
     ) where
         C: GracefulConnection<Error = hyper::Error>,
     {
-        let ConnectionTimes { waits, drain } = times;
-        let last_waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
-        let mut waiting = closing::wait(activity, &waits, &self.draining);
+        let mut waiting = closing::wait(activity, &times.waits, &self.draining);
         let cause = tokio::select! {
             biased;
             // Before the first request is read.
@@ -334,36 +342,52 @@ impl<S: HttpService> ConnectionContext<S> {
             }) => return ended(result),
             cause = waiting.cause() => Some(cause),
         };
-        // It would take a notification for one of the waits below.
+        // Otherwise it would take a notification that `close` waits for.
         drop(waiting);
-        let reason = match cause {
-            Some(Closing::Reason(reason)) => reason,
-            Some(Closing::Draining) => {
-                connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    result = &mut connection => return ended(result),
-                    reason = activity.end(&last_waits) => reason,
-                }
+        // Boxed: a connection would have room for this future from its beginning.
+        Box::pin(close(connection, cause, activity, times)).await;
+    }
+}
+
+/// Closes a connection: for a cause, or because the certificate of its caller has expired or is revoked. Requests that run
+/// have some time to end.
+async fn close<C>(
+    mut connection: Pin<Box<C>>,
+    cause: Option<Closing>,
+    activity: &Activity,
+    times: ConnectionTimes,
+) where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    let ConnectionTimes { waits, drain } = times;
+    let last_waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+    let reason = match cause {
+        Some(Closing::Reason(reason)) => reason,
+        Some(Closing::Draining) => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                result = &mut connection => return ended(result),
+                reason = activity.end(&last_waits) => reason,
             }
-            None => {
-                debug!(
-                    "the certificate of the caller has expired or is revoked, so the gateway closes its connection"
-                );
-                connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    result = &mut connection => return ended(result),
-                    reason = activity.end(&last_waits) => reason,
-                    // A stream has no end of its own.
-                    () = sleep(drain) => return,
-                }
-            }
-        };
-        debug!(?reason, "the gateway closes a connection");
-        connection.as_mut().graceful_shutdown();
-        tokio::select! {
-            result = &mut connection => ended(result),
-            () = goodbye(reason, activity, waits.write, drain) => {}
         }
+        None => {
+            debug!(
+                "the certificate of the caller has expired or is revoked, so the gateway closes its connection"
+            );
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                result = &mut connection => return ended(result),
+                reason = activity.end(&last_waits) => reason,
+                // A stream has no end of its own.
+                () = sleep(drain) => return,
+            }
+        }
+    };
+    debug!(?reason, "the gateway closes a connection");
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        result = &mut connection => ended(result),
+        () = goodbye(reason, activity, waits.write, drain) => {}
     }
 }
 
@@ -424,9 +448,11 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, task: F) {
-        let stop = self.stop.clone();
         // Boxed: the future that stops the task would keep room for it three times.
         let task = Box::pin(task);
-        self.tracker.spawn(async move { stop.run_until_cancelled_owned(task).await });
+        self.tracker.spawn(self.stop.clone().run_until_cancelled_owned(task));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,10 +98,7 @@ impl Body for RequestBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.get_mut().source {
-            ArrivingBody::Socket(body) => {
-                poll_body(body, |body| Pin::new(body).poll_frame(context), Body::is_end_stream)
-                    .map_err(Into::into)
-            }
+            ArrivingBody::Socket(body) => poll_body(body, context).map_err(Into::into),
             ArrivingBody::PassedOn(body) => Pin::new(body.get_mut()).poll_frame(context),
         }
     }
@@ -172,7 +169,8 @@ mod tests {
     };
 
     use super::*;
-    use crate::{body_wake::ConnectionWaker, testing::CountedWakes};
+    use crate::body_wake::ConnectionWaker;
+    use airlock_core::wake::CountedWakes;
 
     #[tokio::test]
     async fn a_body_of_another_server_keeps_its_length_and_its_bytes() {

@@ -15,9 +15,8 @@ use hyper::body::Frame;
 use super::{
     activity::{RunningRequest, SendingResponse},
     connections::Seat,
-    woken::Woken,
 };
-use airlock_requests::RequestCharge;
+use airlock_core::{request_memory::RequestCharge, wake::WakeUps};
 
 /// Maximum size of a part of a stream that the base charge of its request covers, in bytes.
 const FREE_PART_BYTES: usize = 4 << 10;
@@ -53,8 +52,8 @@ pub fn send(
         Payload::Stream(parts) => {
             running.begin_answer();
             let waiting = Some(running.send_part());
-            let parts = Woken::new(parts);
-            Either::Right(Streaming { parts, running, waiting, charge, _seat: seat })
+            let wakes = WakeUps::default();
+            Either::Right(Streaming { parts, wakes, running, waiting, charge, _seat: seat })
         }
     })
 }
@@ -66,8 +65,9 @@ pub type ResponseBody = Either<Full<Bytes>, Streaming>;
 /// the next part when there is room for it. That must happen within the write timeout too, because
 /// an HTTP/2 client may grant no window at all.
 pub struct Streaming {
-    /// hyper polls them again after each flush: without a wake-up, that would be a poll of the whole request.
-    parts: Woken<Parts>,
+    parts: Parts,
+    /// hyper polls the parts again after each flush: without a wake-up, that would be a poll of the whole request.
+    wakes: WakeUps,
     running: RunningRequest,
     /// Present while there is no room for the next part.
     waiting: Option<SendingResponse>,
@@ -86,8 +86,8 @@ impl hyper::body::Body for Streaming {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.waiting = None;
-        let polled =
-            self.parts.poll_by(context, |parts, context| parts.as_mut().poll_next(context));
+        let Self { parts, wakes, .. } = &mut *self;
+        let polled = wakes.poll_if_woken(context, |context| parts.as_mut().poll_next(context));
         let part = ready!(polled);
         Poll::Ready(part.map(|bytes| {
             // hyper keeps up to two parts that are not sent. A large part is charged until it is
@@ -124,8 +124,10 @@ mod tests {
 
     use super::*;
     use crate::{Connections, Peer};
-    use airlock_core::tenant::Tenant;
-    use airlock_requests::{Memory, REQUEST_BYTES};
+    use airlock_core::{
+        request_memory::{Memory, REQUEST_BYTES},
+        tenant::Tenant,
+    };
 
     #[tokio::test]
     async fn a_large_part_of_a_stream_is_charged_until_it_is_sent() {
@@ -138,7 +140,8 @@ mod tests {
             let running = slot.activity.begin();
             let seat = Some(slot.seats().seat());
             let mut body = Box::pin(Streaming {
-                parts: Woken::new(parts),
+                parts,
+                wakes: WakeUps::default(),
                 running,
                 waiting: None,
                 charge: Some(charge.clone()),

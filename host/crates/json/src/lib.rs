@@ -25,7 +25,7 @@ pub use self::{
     raw::RawObject,
     scan::TokenSink,
     text::JsonText,
-    unique::{DuplicateKey, check_unique_keys},
+    unique::{DuplicateKey, check_keys, check_unique_keys},
 };
 
 /// The deepest nesting of arrays and objects, in levels. The recursion limit of

@@ -33,6 +33,21 @@ fn tree(characters: &'static str) -> impl Strategy<Value = Value> {
     })
 }
 
+/// Generates JSON text of objects in objects whose keys are often the same, with and without escapes.
+fn repeated_keys() -> impl Strategy<Value = String> {
+    let keys = vec!["a", "\\u0061", "b", "é", "\\u00e9", "\\n", ""];
+    let leaf = Just("1".to_owned());
+    leaf.prop_recursive(4, 64, 12, move |inner| {
+        let member = (select(keys.clone()), inner.clone())
+            .prop_map(|(key, value)| format!("\"{key}\": {value}"));
+        prop_oneof![
+            prop::collection::vec(member, 0..12)
+                .prop_map(|members| format!("{{{}}}", members.join(","))),
+            prop::collection::vec(inner, 0..3).prop_map(|items| format!("[{}]", items.join(","))),
+        ]
+    })
+}
+
 /// Generates sequences of JSON fragments, most of which are not valid JSON.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&[u8]> = vec![
@@ -106,6 +121,12 @@ proptest! {
     }
 
     #[test]
+    fn the_same_duplicate_key_is_found_with_a_check_and_without(text in repeated_keys()) {
+        let found = check_keys(&text, &NO_CAPS).expect("it is JSON");
+        prop_assert_eq!(found, check_unique_keys(&text).err());
+    }
+
+    #[test]
     fn caps_equal_to_the_cost_admit_a_text_and_one_less_does_not(tree in tree("[a-z]{0,20}")) {
         let text = tree.to_string();
         let Cost { nodes, depth, tree_bytes } = cost(&text);
@@ -157,6 +178,21 @@ fn small_objects_cost_many_times_their_text() {
         error.to_string().starts_with("takes more than 100000 bytes of memory when parsed, found "),
         "{error}"
     );
+}
+
+#[test]
+fn a_tree_takes_up_to_150_times_the_memory_of_its_text() {
+    let depth = MAX_DEPTH - 1;
+    let deep = format!("{}0{}", "[".repeat(depth), "]".repeat(depth));
+    for (item, times) in [(deep.as_str(), 145..=155), ("[0]", 90..=115), (r#"{"":0}"#, 60..=95)] {
+        let text = format!("[{}]", vec![item; 1_000].join(","));
+        let (parsed, held) =
+            allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it is JSON"));
+        let charged = cost(&text).tree_bytes;
+        assert!(times.contains(&(charged / text.len())), "{item} {charged}");
+        assert!(held.bytes <= charged && charged < held.bytes / 10 * 13, "{item} {held:?}");
+        drop(parsed);
+    }
 }
 
 #[test]
@@ -311,22 +347,38 @@ fn a_duplicate_key_is_named_at_any_depth() {
     ] {
         let found = check_unique_keys(text).err().map(|duplicate| duplicate.key);
         assert_eq!(found.as_deref(), key, "{text}");
+        if let Ok(found) = check_keys(text, &NO_CAPS) {
+            assert_eq!(found.map(|duplicate| duplicate.key).as_deref(), key, "{text}");
+        }
     }
     for count in [7, 8, 9, 100] {
         let members: Vec<_> = (0..count).map(|at| format!("\"{at}\":{{}},")).collect();
         let members = members.concat();
-        assert_eq!(check_unique_keys(&format!("{{{members}\"a\":1}}")), Ok(()));
+        let distinct = format!("{{{members}\"a\":1}}");
+        assert_eq!(check_unique_keys(&distinct), Ok(()));
+        assert!(matches!(check_keys(&distinct, &NO_CAPS), Ok(None)), "{count}");
         let last = (count - 1).to_string();
         for (again, key) in [("0", "0"), ("\\u0030", "0"), (last.as_str(), last.as_str())] {
-            let found = check_unique_keys(&format!("{{{members}\"{again}\":1}}"));
-            let key = key.to_owned();
-            assert_eq!(found, Err(DuplicateKey { key }), "{count}");
+            let text = format!("{{{members}\"{again}\":1}}");
+            let duplicate = DuplicateKey { key: key.to_owned() };
+            assert_eq!(check_unique_keys(&text), Err(duplicate.clone()), "{count}");
+            let found = check_keys(&text, &NO_CAPS).expect("it is JSON");
+            assert_eq!(found, Some(duplicate), "{count}");
         }
     }
     let long = "é".repeat(100);
     let duplicate =
         check_unique_keys(&format!(r#"{{"{long}":1,"{long}":2}}"#)).expect_err("it is there twice");
     assert_eq!(duplicate.key, "é".repeat(64));
+}
+
+#[test]
+fn a_check_of_keys_fails_as_a_check_without_them_does() {
+    let text = r#"{"a":1,"a":[[]]}"#;
+    assert!(matches!(check_keys(text, &NO_CAPS), Ok(Some(DuplicateKey { key })) if key == "a"));
+    let shallow = Caps { depth: 2, ..NO_CAPS };
+    assert!(matches!(check_keys(text, &shallow), Err(Error::TooDeep { limit: 2, at: 12 })));
+    assert!(matches!(check_keys(r#"{"a":1,"a":"#, &NO_CAPS), Err(Error::Syntax { .. })));
 }
 
 #[test]

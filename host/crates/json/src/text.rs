@@ -1,7 +1,8 @@
 //! JSON values that are kept as text.
 //!
-//! A tree of `serde_json` takes up to twenty times the memory of its text, and cloning it copies
-//! every node. A schema is kept as long as its source exists, and is sent to a model in every chat.
+//! A tree of `serde_json` takes up to 150 times the memory of its text, and cloning it copies every
+//! node: a value has 72 bytes, and each level of `[[0]]`, two bytes of text, is an array with room for
+//! four of them. A schema is kept as long as its source exists, and is sent to a model in every chat.
 //! Schemas are therefore kept as text, and are parsed to a tree once, when a tool is published.
 
 use std::{fmt, sync::Arc};

@@ -4,6 +4,8 @@ use std::{borrow::Cow, cell::RefCell, collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
+use super::{Caps, Error, check_with, raw, scan::TokenSink};
+
 /// Keys of an object that are compared one by one. Most objects have no more, and need no hash table.
 const FEW: usize = 8;
 
@@ -14,6 +16,82 @@ const FEW: usize = 8;
 pub struct DuplicateKey {
     /// The key, with its escapes resolved and cut if it is long.
     pub key: String,
+}
+
+impl DuplicateKey {
+    fn new(key: &str) -> Self {
+        let shown = &key[..key.floor_char_boundary(airlock_strings::MAX_NAME_BYTES)];
+        Self { key: shown.to_owned() }
+    }
+}
+
+/// Checks a JSON text against `caps` like [`check`](crate::check), and looks for a duplicate key like
+/// [`check_unique_keys`] in the same pass. Returns the first one; `None` if the keys of each object differ. Fails if the
+/// check fails, whatever the keys are. Memory: as [`check_unique_keys`].
+pub fn check_keys(text: &str, caps: &Caps) -> Result<Option<DuplicateKey>, Error> {
+    let mut keys = OpenKeys { text, few: Vec::new(), open: Vec::new(), duplicate: None };
+    check_with(text.as_bytes(), caps, &mut keys)?;
+    Ok(keys.duplicate)
+}
+
+/// Keys of the arrays and objects that are open while a text is checked.
+struct OpenKeys<'t> {
+    text: &'t str,
+    /// The first keys of each open object, those of the innermost one last.
+    few: Vec<Cow<'t, str>>,
+    /// The open arrays and objects, the innermost one last.
+    open: Vec<OpenObject<'t>>,
+    duplicate: Option<DuplicateKey>,
+}
+
+/// An open object, or an array, which has no keys.
+struct OpenObject<'t> {
+    /// Position of its first key in [`OpenKeys::few`].
+    first: usize,
+    /// All of its keys but the first few.
+    more: HashSet<Cow<'t, str>>,
+}
+
+impl<'t> OpenKeys<'t> {
+    /// Returns a key that the scanner has read, as a part of the text if it has no escapes.
+    fn read(&self, key: &[u8], has_escapes: bool) -> Cow<'t, str> {
+        let text: &'t str = self.text;
+        let start = key.as_ptr() as usize - text.as_ptr() as usize;
+        let end = start + key.len();
+        if has_escapes {
+            // With its quotes, which are ASCII.
+            raw::string(&text[start - 1..=end]).unwrap_or_default()
+        } else {
+            Cow::Borrowed(&text[start..end])
+        }
+    }
+}
+
+impl TokenSink for OpenKeys<'_> {
+    fn key(&mut self, key: &[u8], has_escapes: bool) {
+        if self.duplicate.is_some() {
+            return;
+        }
+        let key = self.read(key, has_escapes);
+        let object = self.open.last_mut().expect("a key is in an object");
+        let few = &self.few[object.first..];
+        if few.contains(&key) || object.more.contains(&key) {
+            self.duplicate = Some(DuplicateKey::new(&key));
+        } else if few.len() < FEW {
+            self.few.push(key);
+        } else {
+            object.more.insert(key);
+        }
+    }
+
+    fn open(&mut self, _is_object: bool, _at: usize) {
+        self.open.push(OpenObject { first: self.few.len(), more: HashSet::new() });
+    }
+
+    fn close(&mut self, _end: usize) {
+        let closed = self.open.pop().expect("a scanner closes what it has opened");
+        self.few.truncate(closed.first);
+    }
 }
 
 /// Fails if an object in `text` has a duplicate key, at any depth. Keys are compared with their
@@ -82,8 +160,7 @@ impl<'de> Visitor<'de> for Unique<'_> {
         let mut seen = SeenKeys::default();
         while let Some(key) = entries.next_key_seed(ObjectKey)? {
             if seen.has(&key) {
-                let shown = &key[..key.floor_char_boundary(airlock_strings::MAX_NAME_BYTES)];
-                *self.0.borrow_mut() = Some(DuplicateKey { key: shown.to_owned() });
+                *self.0.borrow_mut() = Some(DuplicateKey::new(&key));
                 return Err(A::Error::custom("a duplicate key"));
             }
             seen.add(key);

@@ -14,7 +14,7 @@ use airlock_strings::is_invisible;
 
 /// Levels of arrays and objects that are indented. Deeper values are on one line, as JSON, which is
 /// also YAML. The indentation of a line is thereby at most 16 spaces.
-const MAX_LEVELS: usize = 8;
+const INDENTED_LEVELS: usize = 8;
 /// Spaces of one level.
 const STEP: usize = 2;
 /// Maximum length of a key before a colon, in bytes. YAML 1.2 permits 1,024 characters, quotes
@@ -76,7 +76,7 @@ impl YamlWriter {
         lead: LineStart,
     ) -> Result<(), TooLong> {
         match value {
-            Value::Object(members) if !members.is_empty() && level < MAX_LEVELS => {
+            Value::Object(members) if !members.is_empty() && level < INDENTED_LEVELS => {
                 self.lead_collection(lead);
                 for (position, (key, member)) in members.iter().enumerate() {
                     self.indent(indent, position == 0 && lead != LineStart::Colon)?;
@@ -85,7 +85,7 @@ impl YamlWriter {
                 }
                 Ok(())
             }
-            Value::Array(items) if !items.is_empty() && level < MAX_LEVELS => {
+            Value::Array(items) if !items.is_empty() && level < INDENTED_LEVELS => {
                 self.lead_collection(lead);
                 for (position, item) in items.iter().enumerate() {
                     self.indent(indent, position == 0 && lead != LineStart::Colon)?;
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn characters_that_nobody_sees_are_escaped() {
         assert_eq!(to_yaml(&json!("a\u{200b}\u{1b}b\u{e0041}")), r#""a\u200B\x1Bb\U000E0041""#);
-        let deep = (0..MAX_LEVELS).fold(json!(["a\u{200b}\u{7f}"]), |inner, _| json!([inner]));
+        let deep = (0..INDENTED_LEVELS).fold(json!(["a\u{200b}\u{7f}"]), |inner, _| json!([inner]));
         assert!(to_yaml(&deep).ends_with("[\"a\\u200B\\x7F\"]\n"), "{}", to_yaml(&deep));
     }
 
@@ -379,7 +379,7 @@ mod tests {
     }
 
     fn deep(items: usize) -> Value {
-        (1..MAX_LEVELS).fold(json!(vec![1; items]), |inner, _| json!([inner]))
+        (1..INDENTED_LEVELS).fold(json!(vec![1; items]), |inner, _| json!([inner]))
     }
 
     fn read(yaml: &str) -> Value {

@@ -1,4 +1,4 @@
-//! The count of one limit: what was taken, and what is left. Plain arithmetic on a row of the store.
+//! The count of one limit: the used and the remaining amount. Plain arithmetic on a row of the store.
 
 use std::time::Duration;
 
@@ -8,15 +8,14 @@ use crate::{limit::Limit, window::Buckets};
 
 /// Longest time of a lease.
 const LEASE_MS: i64 = 1_000;
-/// Part of what is left that one lease takes.
+/// Part of the remaining amount that one lease takes.
 const LEASE_PART: u64 = 16;
 
 /// A count that is being changed.
 ///
-/// Time never goes back for a count: a clock that shows an earlier time than before is taken for
-/// standing still. If it is earlier by more than a whole window, it was wrong before; then all amounts
-/// count as taken now. So a step back gives nothing a second time, and does not block a limit for longer
-/// than a window.
+/// Time never goes back for a count: if the clock steps back, its last time still holds. If it steps back by more than a
+/// whole window, the earlier time was wrong, and all amounts count as used now. So a step back gives no amount a second
+/// time, and does not block a limit for longer than a window.
 #[derive(Debug)]
 pub(crate) struct Count<'l> {
     limit: &'l Limit,
@@ -95,7 +94,7 @@ impl<'l> Count<'l> {
         self.most().saturating_sub(self.used())
     }
 
-    /// Takes an amount, also one that is not left.
+    /// Takes an amount, even if it exceeds the remaining one.
     pub(crate) fn take(&mut self, amount: u64) -> Charge {
         self.take_at(self.buckets.start_ms(self.stored.epoch_ms, self.now_ms), amount)
     }
@@ -113,7 +112,7 @@ impl<'l> Count<'l> {
     }
 
     /// Takes a share that is counted elsewhere for the returned time: at most `wanted`, and a part of what
-    /// is left. `None` if that is less than `least`.
+    /// remains. `None` if that is less than `least`.
     pub(crate) fn lease(&mut self, wanted: u64, least: u64) -> Option<(Charge, Duration)> {
         let share = wanted.min(self.left() / LEASE_PART);
         let (time_ms, bucket_ms) =
@@ -123,9 +122,9 @@ impl<'l> Count<'l> {
             .then(|| (self.take_at(bucket_ms, share), time))
     }
 
-    /// Corrects a charge to the amount that was really used. What was not used is returned to the bucket
-    /// that has it; what was used in addition is taken now, whether it is left or not. Returns nothing of
-    /// a charge from before a reset. Returns whether the count has changed.
+    /// Corrects a charge to the amount that was really used. The unused part is returned to the bucket
+    /// that has it; an additional amount is taken now, even if it exceeds the remaining one. A charge from before a
+    /// reset is not corrected. Returns whether the count has changed.
     pub(crate) fn settle(&mut self, charge: Charge, actual: u64) -> bool {
         if charge.epoch_ms != self.stored.epoch_ms {
             return false;
@@ -143,7 +142,7 @@ impl<'l> Count<'l> {
         is_changed
     }
 
-    /// Returns the time after which an amount is left if no other one is taken; `None` for never.
+    /// Returns the time after which an amount is available if no other one is taken; `None` for never.
     pub(crate) fn wait(&self, amount: u64) -> Option<Duration> {
         if amount > self.most() {
             return None;
@@ -164,7 +163,7 @@ impl<'l> Count<'l> {
         Some(Duration::from_millis(u64::try_from(wait_ms).unwrap_or_default()))
     }
 
-    /// Returns the begin of the window; `None` for one without end.
+    /// Returns the start of the window; `None` for a window without an end.
     pub(crate) fn window_start_ms(&self) -> Option<i64> {
         self.buckets.window_start_ms(self.stored.epoch_ms, self.now_ms)
     }

@@ -23,7 +23,8 @@ const WORDS: [(&str, &str); 4] =
     [("daily", "1d"), ("weekly", "1w"), ("monthly", "1M"), ("yearly", "1Y")];
 /// A prepaid amount.
 const NEVER: &str = "never";
-/// Characters of a text that an error has.
+/// Characters of a text that an error has: a request of an operator may have any text in the place
+/// of a length.
 const MAX_SHOWN: usize = 64;
 
 /// Begin of windows.

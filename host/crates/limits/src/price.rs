@@ -263,9 +263,9 @@ mod tests {
         let prices = PriceTable::default().with_models([priced(None, "m", u64::MAX / DOLLAR)]);
         let all = usage(u64::MAX, u64::MAX, u64::MAX);
         assert_eq!(prices.cost("p", "m", &all), Some(u64::MAX));
-        // 8,388,608 tokens each, for 1.25 and 10 dollars a million.
+        // 33,554,432 tokens each, for 1.25 and 10 dollars a million.
         let known = PriceTable::default().cost("openai", "gpt-4o", &all);
-        assert_eq!(known, Some(10_485_760 + 83_886_080));
+        assert_eq!(known, Some(41_943_040 + 335_544_320));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A provider's count is not trusted. What one request is charged is bounded:
 //!
 //! - A count of tokens above [`MAX_TOKENS`] counts as [`MAX_TOKENS`], and more tokens from the cache than
-//!   tokens as all tokens. No model reads or writes more in one request.
+//!   tokens as all tokens. No model reads or writes more for one request.
 //! - A count without any token is no count.
 //! - Without a count, the whole reservation is charged, or the parts of the stream that were received if those
 //!   are more. A request that was cut short after a count is charged that, and at least the estimate of its input.
@@ -12,8 +12,10 @@
 
 use airlock_core::model_control::{ModelRequest, TokenUsage};
 
-/// Most tokens of a request, and most tokens of a response, that are charged.
-pub const MAX_TOKENS: u64 = 1 << 23;
+/// Most tokens of a request, and most tokens of a response, that are charged. A provider may report
+/// any number, and one response must not use up a limit by it. What a request really uses is charged: the
+/// longest context of a model has 10 million tokens, and 128 choices may have 262,144 each.
+pub const MAX_TOKENS: u64 = 1 << 25;
 /// Tokens of each choice of a response that are reserved if the request sets no maximum.
 pub const UNDECLARED_OUTPUT: u64 = 16_384;
 /// Bytes of text in one token. English has four, and many languages fewer.
@@ -112,6 +114,15 @@ mod tests {
         assert_eq!([total(&declared.most), total(&declared.least)], [250, 250]);
         let open = estimate_of(300, 3, None);
         assert_eq!([total(&open.most), total(&open.least)], [100 + 3 * UNDECLARED_OUTPUT, 103]);
+    }
+
+    #[test]
+    fn the_longest_context_and_the_most_choices_are_reserved_and_charged_in_full() {
+        let output = 128 * 262_144;
+        let declared = estimate_of(30_000_000, 128, Some(262_144));
+        assert_eq!([total(&declared.most), total(&declared.least)], [10_000_000 + output; 2]);
+        let usage = TokenUsage { input: 10_000_000, output, ..TokenUsage::default() };
+        assert_eq!(clamped(&usage), usage);
     }
 
     #[test]

@@ -38,7 +38,8 @@ use crate::{
 
 /// Most requests and calls that wait for the store. The next ones fail.
 pub(crate) const QUEUE: usize = 1_024;
-/// Most settlements that wait for the store to be available again. Of further ones, the whole reservation
+/// Most settlements that wait for the store to be available again: each request that ends meanwhile
+/// leaves one, with up to [`MAX_APPLIED`] corrections. Of further ones, the whole reservation
 /// counts as used.
 pub(crate) const MAX_UNSETTLED: usize = 4_096;
 /// Pause after a failure before settlements are tried again.
@@ -48,7 +49,9 @@ const LEFT_OUT: Duration = Duration::from_secs(1);
 /// Time between two searches for reservations that have expired.
 const TIDY_EVERY: Duration = Duration::from_mins(10);
 
-/// Most limits of one request or call. One with more fails.
+/// Most limits of one request or call. One with more fails. Work is added to a transaction while it
+/// has room for this many of the [`MAX_CHANGED_LIMITS`](airlock_store::limits::MAX_CHANGED_LIMITS)
+/// that it may lock.
 pub(crate) const MAX_APPLIED: usize = 64;
 
 /// Work for the store.

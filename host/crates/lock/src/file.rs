@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-pub use airlock_core::file_version::FileVersion;
+use airlock_core::file_version::FileVersion;
 
 /// Interval between checks. A file must look the same in two checks before it is read, so that no
 /// half-written file is read.

@@ -10,19 +10,19 @@ mod reading;
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use airlock_core::tool::ClientName;
+use airlock_core::{regular_file, tool::ClientName};
 use airlock_strings::{visible, visible_json};
 
 pub use self::{
     digest::{digest, sorted},
-    file::{FileVersion, WATCH_PERIOD, file_version},
+    file::{WATCH_PERIOD, file_version},
     line_diff::{CONTEXT_LINES, MAX_COMPARED_LINES, MAX_DIFF_LINES, diff_deadline, diff_lines},
     reading::{FileReadings, READING_PATIENCE},
 };
@@ -133,7 +133,7 @@ pub enum LockError {
         source: io::Error,
     },
     /// The file is not a lock file of this version.
-    #[error("{path} is no lock file: {reason}")]
+    #[error("{path} is not a lock file: {reason}")]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -174,10 +174,10 @@ impl Lock {
         Self { pins: Some(vec![pin]), upstreams: Vec::new() }
     }
 
-    /// Reads the file; `None` if it does not exist. Fails if it cannot be read, or is a dangling symbolic link,
-    /// because the accepted state is then unknown.
+    /// Reads the file; `None` if it does not exist. Fails if it cannot be read, is not a regular file, or is a
+    /// dangling symbolic link, because the accepted state is then unknown.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
-        match fs::metadata(path) {
+        let text = match regular_file::open(path).and_then(read) {
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
                     && fs::symlink_metadata(path).is_err() =>
@@ -185,12 +185,11 @@ impl Lock {
                 return Ok(None);
             }
             Err(error) => return Err(LockError::unreadable(path, error)),
-            Ok(metadata) if metadata.len() > MAX_BYTES => {
-                return Err(LockError::malformed(path, format!("more than {MAX_BYTES} bytes")));
-            }
-            Ok(_) => {}
+            Ok(text) => text,
+        };
+        if text.len() as u64 > MAX_BYTES {
+            return Err(LockError::malformed(path, format!("more than {MAX_BYTES} bytes")));
         }
-        let text = fs::read_to_string(path).map_err(|error| LockError::unreadable(path, error))?;
         let file: LockDocument =
             toml::from_str(&text).map_err(|error| LockError::malformed(path, error.to_string()))?;
         if file.version != VERSION {
@@ -291,6 +290,13 @@ impl PinnedTool {
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.definition).unwrap_or_default()
     }
+}
+
+/// Reads a file, up to one byte more than a lock file may have.
+fn read(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Replaces a file by the head and `text`. Fails if it would be larger than a lock file that is read: then no
@@ -396,6 +402,12 @@ mod tests {
         assert!(Lock::load(&path).expect("there is no file").is_none());
         std::os::unix::fs::symlink(home.path().join("nothing"), &path).expect("linked");
         let refused = Lock::load(&path).expect_err("the state is unknown");
+        assert!(matches!(refused, LockError::Io { what: "read", .. }), "{refused:?}");
+    }
+
+    #[test]
+    fn a_device_in_the_place_of_the_file_is_not_read() {
+        let refused = Lock::load(Path::new("/dev/null")).expect_err("it is no file");
         assert!(matches!(refused, LockError::Io { what: "read", .. }), "{refused:?}");
     }
 

@@ -9,7 +9,8 @@ use similar::{ChangeTag, TextDiff};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Equal lines that are shown before and after a difference.
 pub const CONTEXT_LINES: usize = 2;
-/// Maximum lines of each text that are compared, from the first difference on.
+/// Maximum lines of each text that are compared, from the first difference on. Its author chooses
+/// how many there are, and after the [deadline](diff_deadline) all of them are in the diff.
 pub const MAX_COMPARED_LINES: usize = 4_000;
 /// Maximum lines of one diff. A person reads them; of further ones, the number is shown.
 pub const MAX_DIFF_LINES: usize = 400;

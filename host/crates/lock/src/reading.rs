@@ -72,7 +72,7 @@ impl FileReadings {
 /// A reading, until it has ended or will never begin.
 struct RunningReading {
     overdue: Arc<AtomicUsize>,
-    /// Whether the reading has ended, or is counted as overdue.
+    /// True once the reading has ended, or is counted as overdue.
     is_settled: Arc<AtomicBool>,
 }
 

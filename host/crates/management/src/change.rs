@@ -35,7 +35,7 @@ use airlock_strings::{cut, with_causes};
 
 /// Number of times that a change is checked and made again because one of another gateway came first: each resolves the
 /// whole configuration.
-const MAX_ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 8;
 /// Longest list of problems in a refusal, in bytes: a person reads it, and one mistake can be in every row.
 const MAX_PROBLEM_BYTES: usize = 2_000;
 
@@ -229,7 +229,7 @@ impl Service {
     ) -> Result<StoredChange> {
         // The semaphore is never closed.
         let _turn = self.changing.acquire().await;
-        for _ in 0..MAX_ATTEMPTS {
+        for _ in 0..ATTEMPTS {
             let _place = self.place().await;
             let state = self.read_state().await?;
             let wanted = plan(&state)?;

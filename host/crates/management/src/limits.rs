@@ -28,7 +28,8 @@ use airlock_limits::{
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::{EntryKind, LimitChange};
 
-/// Maximum windows of an override (`cycles`), which is a temporary one.
+/// Maximum windows of an override (`cycles`): almost three years of days. One that is to stay
+/// longer has the `mode` "forever".
 const MAX_CYCLES: u32 = 1_000;
 
 /// A temporary raise of one budget.

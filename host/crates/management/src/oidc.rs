@@ -57,7 +57,8 @@ use airlock_strings::{cut, visible_line};
 const CALLBACK: &str = "api/session/callback";
 /// Time in which a login must be completed.
 const LOGIN_LIFE: Duration = Duration::from_mins(10);
-/// Maximum bytes of an email address (RFC 5321), and of a subject, in the name of an operator.
+/// Maximum bytes of an email address (RFC 5321, section 4.5.3.1.3: a path has 256 with its
+/// brackets), and of a subject, in the name of an operator, which each record of a change repeats.
 const MAX_NAME_BYTES: usize = 254;
 /// Maximum bytes of the issuer in the name of an operator, which each record of a change repeats.
 const MAX_ISSUER_BYTES: usize = 256;
@@ -151,7 +152,7 @@ impl OidcParts {
             nonce: new_secret(),
             verifier: new_secret(),
         };
-        let place = self.places.begin().await.ok_or(OperatorLoginRefusal::Busy)?;
+        let place = self.places.begin(peer).await.ok_or(OperatorLoginRefusal::Busy)?;
         let url = self.client.begin(&attempt).await.map_err(|error| refusal(&error))?;
         drop(place);
         let LoginAttempt { redirect, state, nonce, verifier } = attempt;

@@ -24,7 +24,7 @@ use airlock_store::{
 
 /// Changes of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: u32 = 50;
-/// Maximum changes of a page: each has two elements of up to 1 MiB.
+/// Maximum changes of a page, which ends before that at 8 MiB: each has two elements of up to 1 MiB.
 const MAX_LIMIT: u32 = 100;
 /// Members of a virtual key with its credentials.
 const CREDENTIALS: [&str; 4] =

@@ -8,12 +8,13 @@ use crate::{
     logs::LogRequest,
     refusal::{Result, invalid, not_found, refusal},
 };
-use airlock_core::operator::Right;
+use airlock_core::{door::MAX_KEY_NAME_BYTES, operator::Right};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::{call_log::LogKind, entries::EntryKind};
 
-/// Longest name or identifier in a path, in bytes: refusals and records repeat it.
-pub(crate) const MAX_NAME_BYTES: usize = 256;
+/// Longest name or identifier in a path, in bytes, which is that of the name of a virtual key: refusals and records repeat
+/// it.
+pub(crate) const MAX_NAME_BYTES: usize = MAX_KEY_NAME_BYTES;
 
 /// Act that a request is, with the name or identifier in its path.
 #[derive(Debug, Clone, PartialEq, Eq)]

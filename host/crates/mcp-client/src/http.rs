@@ -36,7 +36,7 @@ pub(super) use self::{
     drain::Drains,
     endpoint::{Endpoint, Purpose},
     events::{Events, StreamError},
-    refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
+    refusal::{EVENT_STREAM, RefusedResponse, broken, failed, has_type, unexpected_type},
 };
 use super::{
     connector::OpenError,

@@ -285,7 +285,7 @@ impl Inbox {
             Some(MessageKind::Notification(method)) => self.notification(&method, text),
             // An error that names no request: only HTTP tells what it answers.
             Some(MessageKind::Refusal) => self.charge(text.len()),
-            None => self.unreadable(scan::answered(text), text, "it is no JSON-RPC message"),
+            None => self.unreadable(scan::answered(text), text, "it is not a JSON-RPC message"),
         }
     }
 

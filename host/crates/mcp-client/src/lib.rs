@@ -2,8 +2,8 @@
 //! protocol, sends requests, and receives those of the server.
 //!
 //! A server is untrusted. Everything it sends is bounded before it is kept; the bounds are in
-//! `limits`, with their units. This crate knows one connection. Keeping servers connected, and
-//! their tools, are the concern of `airlock-upstream`. The modules, in the direction of data flow:
+//! `limits`, with their units. This crate knows one connection; `airlock-upstream` keeps servers connected and knows
+//! their tools. The modules, in the direction of data flow:
 //!
 //! | module | purpose |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `handshake`, `agreed` | negotiates the revision of the protocol, in both eras |
 //! | `link` | JSON-RPC with one server: requests, notifications, responses |
 //! | `transport` | the contract between a connection and its transport |
+//! | `channel` | a stream of bytes to a server, and the process or container behind it |
 //! | `stdio`, `http`, `sse` | the transports |
 //! | `process`, `docker` | servers that are child processes, and servers in containers |
 //! | `embedded` | servers that an embedding program reaches in its own way |
@@ -22,7 +23,9 @@
 //! | `answer` | responds to the requests of a server that no caller has to answer |
 //! | `questions` | reads the questions of a server (elicitation, sampling, roots), bounded |
 //! | `pages`, `listing`, `skipped` | reads lists in pages; the list of tools |
-//! | `logs` | the stored stderr of a server |
+//! | `logs`, `stderr` | the stored stderr of a server; that of one process |
+//! | `backoff`, `limits` | waits between attempts; bounds on what a server may use |
+//! | `error` | reasons that a server is not connected |
 //!
 //! `rmcp` is not used: its client loses every member that its types do not know, mistakes
 //! a server that starts slowly for one of the other era, sends a call again after a session has

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// for as long as the server is connected.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Maximum memory of a parsed message, and of the items of a list, in bytes. Dense JSON takes
-/// eighty times the size of its text, so the length alone bounds it to 320 MiB.
+/// up to 150 times the size of its text, so the length alone bounds it to 600 MiB.
 pub const MAX_TREE_BYTES: usize = 32 << 20;
 /// Maximum length of a notification, in bytes. A longer one is dropped unread: those of the
 /// protocol have a few hundred, and a log message is one line.
@@ -48,15 +48,16 @@ pub(super) const STREAM_TOKENS: u32 = 1_000;
 pub(super) const STREAM_RETRY_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
 /// Maximum notifications of a server that wait to be passed on. Further ones are dropped, because
-/// a reader that is behind learns from the first ones that a list has changed.
+/// a reader that is behind learns from the first ones that a list has changed. The longest ones take
+/// 16 MiB.
 pub(super) const MAX_EVENTS: usize = 256;
 /// Reports of progress of one request that wait to be passed on. Further ones are dropped.
 pub(super) const PROGRESS_QUEUE: usize = 64;
 
-/// Time after a request of a caller was given up in which log messages and questions are not passed
-/// on to its own tenant either, because they may still be about it.
+/// Time after a caller has abandoned a request in which log messages and questions are not passed
+/// on to its own tenant either, because they may still refer to the request.
 pub(super) const LOG_QUARANTINE: Duration = Duration::from_secs(10);
-/// Time for a server to confirm a level of log messages. It is not waited for any longer.
+/// Time limit for a server to confirm a level of log messages.
 pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 // Questions of a server to a caller.
@@ -68,15 +69,15 @@ pub const MAX_QUESTIONS: usize = 16;
 /// each of them takes 16 MiB.
 pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
 /// Maximum requests of one server that wait for answers, of 32 tenants with as many as each may
-/// have.
+/// have. Each holds its questions and a state of at most 64 KiB each.
 pub const MAX_PARKED: usize = 256;
 /// Maximum questions of one connection that callers have, in requests of the server: all
 /// questions of all requests that may wait. It holds for callers that keep theirs for longer,
 /// too.
 pub(super) const MAX_ASKED: usize = MAX_PARKED * MAX_QUESTIONS;
-/// Maximum requests of callers that were given up and not answered, whose tenants are remembered.
-/// With more of them, no caller is asked until the next connection, because a question may be
-/// about a lost one. A server that answers late has far fewer.
+/// Maximum number of abandoned requests without a response whose tenants are remembered.
+/// Beyond it, no caller is asked until the next connection, because a question may belong to a
+/// forgotten request. A server that responds late has far fewer.
 pub(super) const MAX_KEPT_ABANDONED: usize = 1_024;
 
 // Messages to a server.
@@ -90,7 +91,7 @@ pub(super) const PING_RETRY: Duration = Duration::from_millis(200);
 /// sent: it is advice, and the server does not read.
 pub(super) const MAX_ABANDONED: usize = 256;
 /// Maximum cancellations of tasks that wait for the server. Further ones are not sent: they hold no permits of
-/// calls, and would take the places of requests.
+/// calls, and would take the places of requests, of which they get a quarter.
 pub(super) const MAX_TASK_CANCELLATIONS: usize = 16;
 /// Time limit for sending a cancellation. A later one has no use.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -137,7 +138,9 @@ pub const LAST_RETRY: Duration = Duration::from_mins(1);
 /// Time after which a connection counts as stable, which resets the count of attempts.
 pub(super) const STABLE_AFTER: Duration = Duration::from_mins(1);
 /// Maximum HTTP requests in flight that carry a notification or a response; further ones wait.
-/// They are apart from requests, so that a cancellation is sent while all calls hang.
+/// They are apart from requests, so that a cancellation is sent while all calls hang. Each holds a
+/// socket until the server responds, which takes no more than a status (MCP 2025-11-25, section
+/// Transports).
 pub(super) const MAX_HTTP_CONTROL: usize = 32;
 /// Maximum attempts to resume a stream of events without a new event, after which its request
 /// fails: enough for a server that restarts, few for one that ends each stream.

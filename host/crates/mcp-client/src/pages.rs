@@ -114,7 +114,7 @@ impl ListPage {
         let Some(members) = raw::member(text, "result").and_then(raw::members) else {
             return match read_response(text.as_bytes()) {
                 Ok(Err(error)) => Err(AskError::Refused(error)),
-                Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
+                Ok(Ok(_)) => Err(AskError::Unreadable("its result is not an object")),
                 Err(reason) => Err(AskError::Unreadable(reason)),
             };
         };

@@ -25,13 +25,14 @@ const APPROVAL: &str = "approval";
 /// Maximum characters of a message for a person: about a screen, so that the question at its end
 /// is not scrolled away.
 const MAX_MESSAGE_CHARS: usize = 2_000;
-/// Maximum tokens that the caller's model may be asked for. The caller pays for them.
+/// Maximum tokens that the caller's model may be asked for (`maxTokens`); a larger number is replaced
+/// by this one. The server chooses it and the caller pays for them: 32,768 are some 130 KB of text.
 const MAX_TOKENS: f64 = 32_768.0;
 /// Parameter with the state that a modern server wants back.
 const STATE: &str = "requestState";
 /// Parameter with the task whose questions are answered.
 pub const TASK: &str = "taskId";
-/// Answer to a form or a URL that nobody answers.
+/// Answer to a form or a URL for which no caller can be asked.
 const CANCELLED: &str = r#"{"action":"cancel"}"#;
 
 /// The questions in the result of a request to a modern server.
@@ -48,8 +49,8 @@ pub enum Refused {
     /// The operator does not permit it, or the caller cannot answer it.
     #[error("the caller cannot be asked")]
     NotPermitted,
-    /// It is none of MCP.
-    #[error("the question is none of MCP")]
+    /// MCP does not define it.
+    #[error("the question is not one that MCP defines")]
     Malformed,
     /// It is over a bound.
     #[error("the questions are too large or too many")]

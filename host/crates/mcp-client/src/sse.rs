@@ -10,7 +10,8 @@ use tokio::sync::SetOnce;
 
 use super::{
     http::{
-        EVENT_STREAM, Events, HttpConnection, Purpose, Refusal, failed, has_type, unexpected_type,
+        EVENT_STREAM, Events, HttpConnection, Purpose, RefusedResponse, failed, has_type,
+        unexpected_type,
     },
     transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
@@ -77,7 +78,7 @@ impl SseSession {
             .send(Purpose::Own, (Method::GET, url), own, None, &self.connection.inbox)
             .await?;
         if !response.status().is_success() {
-            return Err(Refusal::read(response, &self.connection.inbox)
+            return Err(RefusedResponse::read(response, &self.connection.inbox)
                 .await
                 .into_error(&self.connection.inbox));
         }
@@ -129,7 +130,7 @@ impl SseSession {
         if status == StatusCode::NOT_FOUND && !is_probe {
             return Err(self.connection.expire());
         }
-        let refusal = Refusal::read(response, &self.connection.inbox).await;
+        let refusal = RefusedResponse::read(response, &self.connection.inbox).await;
         match request {
             Some((id, method)) => refusal.hand_over(
                 id,

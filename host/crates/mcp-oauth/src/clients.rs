@@ -12,7 +12,8 @@ use airlock_core::tool::ClientName;
 /// Time after which a client is registered anew: the authorization server may have forgotten it, which no
 /// redirect reports.
 const LIFE: Duration = Duration::from_hours(1);
-/// Maximum number of clients, of which a server has one for each list of scopes: it names the scopes, as many as it likes.
+/// Maximum number of clients, of which a server has one for each list of scopes that it names, and it may name any
+/// number of lists. One more ends the oldest of the server that has the most.
 const MAX_CLIENTS: usize = 1_000;
 
 /// Purpose of a registered client.
@@ -24,9 +25,12 @@ pub(super) struct RegistrationKey {
     scopes: String,
 }
 
+/// Clients, each with the time of its registration.
+type ClientTable = HashMap<RegistrationKey, (OAuthClientConfig, Instant)>;
+
 /// The registered clients of a process.
 #[derive(Default)]
-pub(super) struct RegisteredClients(Mutex<HashMap<RegistrationKey, (OAuthClientConfig, Instant)>>);
+pub(super) struct RegisteredClients(Mutex<ClientTable>);
 
 impl RegistrationKey {
     pub(super) fn new(
@@ -54,8 +58,11 @@ impl RegisteredClients {
 
     pub(super) fn add(&self, key: RegistrationKey, client: OAuthClientConfig) {
         let mut clients = self.0.lock();
-        if clients.len() >= MAX_CLIENTS {
-            clients.clear();
+        if clients.len() >= MAX_CLIENTS
+            && !clients.contains_key(&key)
+            && let Some(oldest) = oldest_of_most(&clients)
+        {
+            clients.remove(&oldest);
         }
         clients.insert(key, (client, Instant::now()));
     }
@@ -79,9 +86,38 @@ impl RegisteredClients {
     }
 }
 
+/// Returns the oldest client of the server that has the most.
+fn oldest_of_most(clients: &ClientTable) -> Option<RegistrationKey> {
+    let mut counts = HashMap::<_, usize>::new();
+    for key in clients.keys() {
+        *counts.entry(&key.client).or_default() += 1;
+    }
+    let (most, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let own = clients.iter().filter(|(key, _)| key.client == *most);
+    own.min_by_key(|(_, (_, registered))| *registered).map(|(key, _)| key.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_names_many_scopes_displaces_its_own_clients() {
+        let clients = RegisteredClients::default();
+        let one = ClientName::parse("one").expect("a good name");
+        let kept = RegistrationKey::new(&one, "https://as/register", "https://a/", &[]);
+        clients.add(kept.clone(), OAuthClientConfig::new("1", "https://a/"));
+        let many = ClientName::parse("many").expect("a good name");
+        for number in 0..MAX_CLIENTS + 10 {
+            let scope = number.to_string();
+            let key = RegistrationKey::new(&many, "https://as/register", "https://a/", &[&scope]);
+            clients.add(key, OAuthClientConfig::new("2", "https://a/"));
+        }
+        assert_eq!(clients.0.lock().len(), MAX_CLIENTS);
+        assert!(clients.get(&kept).is_some());
+        clients.add(kept, OAuthClientConfig::new("3", "https://a/"));
+        assert_eq!(clients.0.lock().len(), MAX_CLIENTS, "a renewed one ends no other");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_is_registered_once_for_the_same_redirect_and_scopes_within_an_hour() {

@@ -19,7 +19,7 @@ use super::{
     turns::Turns,
 };
 use airlock_core::secret::Secret;
-use airlock_egress::{Guard, tls};
+use airlock_egress::{GuardedResolver, tls};
 use airlock_strings::with_causes;
 use airlock_tls::{Authorities, BadIdentity, IdentitySource};
 
@@ -102,10 +102,10 @@ impl HttpSettings {
         url: &Url,
         redirects: Policy,
         identity: Option<&IdentitySource>,
-    ) -> Result<(reqwest::Client, Guard), InvalidSettings> {
+    ) -> Result<(reqwest::Client, GuardedResolver), InvalidSettings> {
         let invalid = InvalidSettings;
         let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
-        let guard = Guard::new(&host, self.allow_private)
+        let guard = GuardedResolver::new(&host, self.allow_private)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         let config = client_config(&self.authorities, identity)?;
         let client = tls::client_with(config)

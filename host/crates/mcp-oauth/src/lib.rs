@@ -78,6 +78,6 @@ pub use self::{
     server_client::{BrokenExchange, ServerClient},
     settings::{Oauth, SubjectTokenType, TokenAuthentication, TokenExchange},
     token_exchange::{ExchangeError, ExchangedToken, ExchangedTokens, TokenExchanger},
-    tokens::LoggedIn,
+    tokens::{LoggedIn, MAX_SCOPES_BYTES},
     user_headers::{BadUserHeaders, MAX_USER_HEADER_BYTES, MAX_USER_HEADERS, UserHeaders},
 };

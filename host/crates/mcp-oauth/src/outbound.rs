@@ -16,7 +16,7 @@ use super::{
     http_settings::{HttpSettings, InvalidSettings},
     limits::MAX_URL_BYTES,
 };
-use airlock_egress::{Guard, Unreachable};
+use airlock_egress::{GuardedResolver, Unreachable};
 
 /// Time for one request with its response.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -61,7 +61,7 @@ pub enum OutboundError {
 /// The HTTP client. It follows no redirect, and takes no proxy from the environment.
 pub(super) struct Outbound {
     http: reqwest::Client,
-    guard: Guard,
+    guard: GuardedResolver,
     sent: AtomicUsize,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn check_server(settings: &HttpSettings) -> Result<Url, InvalidSettin
     let url = Url::parse(&settings.url)
         .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
     let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
-    let guard = Guard::new(&host, settings.allow_private)
+    let guard = GuardedResolver::new(&host, settings.allow_private)
         .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
     check(&guard, &url).map_err(|reason| {
         invalid(format!("credentials cannot be sent to the URL of the server: {reason}"))
@@ -159,7 +159,7 @@ pub(crate) fn check_server(settings: &HttpSettings) -> Result<Url, InvalidSettin
 
 /// Returns the reason that nothing may be sent to a URL. A name is checked again, by its addresses,
 /// when it is resolved.
-fn check(guard: &Guard, url: &Url) -> Result<(), String> {
+fn check(guard: &GuardedResolver, url: &Url) -> Result<(), String> {
     let is_permitted = match url.scheme() {
         "https" => true,
         "http" => url.host().is_some_and(|host| is_private(&host)),
@@ -181,7 +181,7 @@ fn check(guard: &Guard, url: &Url) -> Result<(), String> {
 /// Returns whether a host is a private address, or `localhost`, as it is written: a name may be that
 /// of a public host.
 fn is_private(host: &Host<&str>) -> bool {
-    Guard::new(host, false).is_ok_and(|guard| guard.permits_private())
+    GuardedResolver::new(host, false).is_ok_and(|guard| guard.permits_private())
 }
 
 /// Returns a URL for use in a message.

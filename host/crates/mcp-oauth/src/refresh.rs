@@ -79,7 +79,7 @@ mod tests {
         insta::assert_snapshot!(error("503 Service Unavailable", "old-refresh").await, @"the authorization server responds with HTTP 503 Service Unavailable");
         insta::assert_snapshot!(error("429 Slow", r#"{"error": "slow_down"}"#).await, @"the authorization server responds with HTTP 429 Too Many Requests slow_down");
         insta::assert_snapshot!(error("400 Bad Request", r#"{"error": "Echo old-refresh"}"#).await, @"the authorization server responds with HTTP 400 Bad Request");
-        insta::assert_snapshot!(error("200 OK", "no JSON").await, @"the response of the token endpoint is no JSON");
+        insta::assert_snapshot!(error("200 OK", "no JSON").await, @"the response of the token endpoint is not JSON");
         insta::assert_snapshot!(error("307 Elsewhere", "").await, @"the authorization server responds with HTTP 307 Temporary Redirect");
     }
 

@@ -46,7 +46,7 @@ pub enum TokenError {
     #[error(transparent)]
     Outbound(#[from] OutboundError),
     /// The response cannot be read.
-    #[error("the response of the token endpoint is no JSON")]
+    #[error("the response of the token endpoint is not JSON")]
     Unreadable,
     /// The response has no tokens.
     #[error(transparent)]

@@ -290,7 +290,7 @@ impl TokenExchanger {
                 let code = code.unwrap_or_else(|| format!("HTTP {status}"));
                 return Err(self.refused(key, code));
             }
-            TokenError::Unreadable => return Err(self.unusable(key, "is no JSON")),
+            TokenError::Unreadable => return Err(self.unusable(key, "is not JSON")),
             error => {
                 warn!(%client, error = with_causes(&error), "an access token was not exchanged");
                 ExchangeError::Failed(Cause::from(error))

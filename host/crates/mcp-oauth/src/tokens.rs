@@ -10,9 +10,9 @@ use airlock_strings::{MAX_NAMED, MAX_WORD_BYTES, cut};
 
 /// Maximum length of a token, in bytes. Redaction and the head of a request have room for it.
 pub(super) const MAX_TOKEN_BYTES: usize = 16 << 10;
-/// Maximum length of a list of scopes, in bytes. It is a parameter of a URL for the browser,
-/// which has room for 8 KiB.
-pub(super) const MAX_SCOPES_BYTES: usize = 4 << 10;
+/// Maximum length of a list of scopes with a blank after each, in bytes: caps the key `scopes` of a client, and what a
+/// server asks for is cut to it. It is a parameter of a URL for the browser, which has room for 8 KiB.
+pub const MAX_SCOPES_BYTES: usize = 4 << 10;
 /// Longest life of a token that is believed: ten years, so that the time at which it ends can be
 /// computed.
 const MAX_LIFE: Duration = Duration::from_hours(24 * 3650);

@@ -37,7 +37,7 @@ pub enum BadUserHeaders {
     #[error("the value of the header {0} has characters other than printable ASCII")]
     Characters(HeaderName),
     /// There is a value for a header that the server does not need.
-    #[error("{0:?} is no header that the server needs")]
+    #[error("{0:?} is not a header that the server needs")]
     Unknown(String),
 }
 
@@ -200,7 +200,7 @@ mod tests {
         the value of the header x-api-key has characters other than printable ASCII
         the value of the header x-api-key has characters other than printable ASCII
         the value of the header x-api-key has more than 4096 bytes
-        "host" is no header that the server needs
+        "host" is not a header that the server needs
         "#);
     }
 }

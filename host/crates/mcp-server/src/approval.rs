@@ -187,8 +187,12 @@ type Spent = (u64, [u8; 32]);
 
 /// Maximum approved states of one tenant that are remembered until they expire, after five
 /// minutes by default. None is forgotten earlier, because its call could then run again. A tenant
-/// that approves thirty calls a second, which no person does, reaches it.
+/// that approves thirty calls a second, which no person does, reaches it, with states of 400 KB.
 const MAX_USED: usize = 10_000;
+
+/// Maximum approved states of all tenants that are remembered, 4 MB: as many as ten tenants may have. One tenant may
+/// have no more than are free, so that those which take all that they may leave some to the next ones.
+const MAX_ALL_USED: usize = 100_000;
 
 /// Beginning of a state: the time at which it expires, and random bytes, so that two questions about
 /// equal calls have different states.
@@ -229,7 +233,7 @@ impl Seal {
     }
 
     /// Uses a state for the call that was approved. Fails if it was used before, or if too many of the
-    /// tenant are remembered.
+    /// tenant, or of all, are remembered.
     fn spend(&self, tenant: &Tenant, state: Spent) -> Result<(), RpcError> {
         let mut used = self.used.lock();
         let expired = (now(), [0; 32]);
@@ -237,14 +241,19 @@ impl Seal {
             *own = own.split_off(&expired);
             !own.is_empty()
         });
+        let free = MAX_ALL_USED.saturating_sub(used.values().map(BTreeSet::len).sum());
         let own = used.entry(tenant.clone()).or_default();
         if own.contains(&state) {
             return Err(not_of_this_call());
         }
-        if own.len() >= MAX_USED {
-            let message = format!(
-                "{MAX_USED} calls of this caller were approved in a short time; repeat the call later"
-            );
+        if own.len() >= MAX_USED.min(free) {
+            let message = match own.len() {
+                0 => "too many calls of all callers were approved in a short time; repeat the call later"
+                    .to_owned(),
+                count => format!(
+                    "{count} calls of this caller were approved in a short time; repeat the call later"
+                ),
+            };
             return Err(RpcError::new(code::REFUSED, message));
         }
         own.insert(state);

@@ -32,7 +32,7 @@ use super::{
     meta,
     questions::Dialog,
     result,
-    service::{Incoming, Requester, Service},
+    service::{Incoming, McpService, Requester},
     settings::ApprovalMode,
     tasks::Deferral,
     toolbox::{self, Toolbox},
@@ -76,7 +76,7 @@ pub(super) async fn run(
 
 /// One request to call a tool.
 struct OfferedCall<'c> {
-    service: &'c Service,
+    service: &'c McpService,
     client: &'c Requester,
     params: &'c Params,
     outlet: &'c Outlet,
@@ -114,18 +114,19 @@ impl OfferedCall<'_> {
         let CallApproval { approval, approved } = approval.await?;
 
         // A question may have taken minutes.
-        let current = self.service.toolboxes().open(&self.client.selection);
+        let changed = self.service.toolboxes().changed(&self.client.selection, &toolbox);
+        let current = changed.as_ref().unwrap_or(&toolbox);
         if current.view().is_switched_off() {
             return Err(NoOutput::Failed(CallError::tools_disabled()));
         }
-        let tool = self.find_unchanged(&current, entry)?;
+        let tool = self.find_unchanged(current, entry)?;
         if let Some(deferral) = &mut deferral {
             become_task(deferral)?;
         }
         let Self { name, outlet, .. } = *self;
         let reports = ToolReports { token, name, peer: self.client.peer, outlet, last: None };
         let hears_events = reports.are_wanted() || deferral.is_some();
-        let (caller, events) = self.caller(&current, approval, &dialog, hears_events);
+        let (caller, events) = self.caller(current, approval, &dialog, hears_events);
         let caller = caller.in_session(&self.client.received, context);
         let mut running =
             RunningCall { caller, tool, arguments, approved, events, reports, deferral, id: None };
@@ -194,7 +195,12 @@ impl OfferedCall<'_> {
     /// Finds the tool once more. Fails if it is not as it was when the call was approved.
     fn find_unchanged(&self, current: &Toolbox, approved: &Entry) -> Result<Arc<Tool>, NoOutput> {
         match current.find(self.name) {
-            Some(entry) if entry.tool == approved.tool => Ok(entry.tool.clone()),
+            // In an unchanged catalog it is the same one: its texts are not compared.
+            Some(entry)
+                if Arc::ptr_eq(&entry.tool, &approved.tool) || entry.tool == approved.tool =>
+            {
+                Ok(entry.tool.clone())
+            }
             _ => {
                 let reason = "it has changed since the user was asked; call it again";
                 Err(NoOutput::declined(self.name, reason))

@@ -8,13 +8,13 @@ use super::{
     listen,
     metrics::ObservedRequest,
     relay,
-    service::{Incoming, Requester, Service},
+    service::{Incoming, McpService, Requester},
     task_requests,
     trace::RequestSpan,
 };
 use airlock_wire::{error::RpcError, message::Request, method};
 
-impl Service {
+impl McpService {
     /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
     /// itself, because they change its state.
     pub fn begin(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {

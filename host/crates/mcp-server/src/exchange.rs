@@ -26,7 +26,7 @@ use airlock_telemetry::TraceFuture as _;
 use airlock_wire::{
     error::RpcError,
     id::RpcId,
-    message::{self, Response},
+    message::{self, RpcResponse},
 };
 
 /// Notifications of one request that wait to be sent. Further ones are dropped: a client that reads
@@ -237,7 +237,7 @@ impl Asks {
 
     /// Hands a response to the work that waits for it; false if none does. A result of more than
     /// [`MAX_ANSWER_BYTES`] counts as an error: from here on, no charge covers the memory of the response.
-    pub fn resolve(&self, response: &Response) -> bool {
+    pub fn resolve(&self, response: &RpcResponse) -> bool {
         let Some(sender) = self.waiting().remove(&response.id) else { return false };
         let result = response.result().filter(|result| result.len() <= MAX_ANSWER_BYTES);
         // The work may have ended at this moment.

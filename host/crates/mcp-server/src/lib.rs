@@ -1,6 +1,6 @@
 //! The gateway as an MCP server, independent of the transport.
 //!
-//! A [`Message`](airlock_wire::message::Message) is read from JSON text, a [`Service`] handles a
+//! A [`Message`](airlock_wire::message::Message) is read from JSON text, a [`McpService`] handles a
 //! request as an [`Exchange`], and the transport sends what the exchange yields. Two eras of the
 //! protocol are served: in the *modern* one (2026-07-28) every request is complete in itself; in the
 //! *legacy* one (2025-11-25 and older) a client opens a [`Session`] with `initialize`. The crate
@@ -79,8 +79,8 @@ pub use self::{
     owner::owner,
     relay::is_relayed,
     service::{
-        EMPTY_RESULT, ListedPage, Requester, STOPPING, Service, list_changed, requested_log_level,
-        resource_updated,
+        EMPTY_RESULT, ListedPage, McpService, Requester, STOPPING, list_changed,
+        requested_log_level, resource_updated,
     },
     session::{Listening, Session, SessionResponse, Sessions, StreamSlot, no_memory},
     settings::{ApprovalMode, ApprovalRule, SessionBounds, Settings},

@@ -21,7 +21,7 @@ use super::{
     watch::{Known, ListKind},
 };
 use airlock_agent::approvals::Approvals;
-use airlock_catalog::{Catalog, SourceState, ToolSource};
+use airlock_catalog::Catalog;
 use airlock_core::door::{Budget, SessionSources};
 use airlock_json::raw;
 use airlock_wire::{error::RpcError, message::Request, method, version::Version};
@@ -31,7 +31,7 @@ pub const STOPPING: &str = "the gateway is stopping";
 
 /// The gateway as an MCP server, without a transport. Its settings do not change: a change makes another
 /// service of the same parts.
-pub struct Service {
+pub struct McpService {
     terms: ServiceTerms,
     parts: Arc<ServiceParts>,
     /// Cancelled when the gateway begins to stop, and that of a connection also when its input has ended.
@@ -92,7 +92,7 @@ impl Requester {
 
 /// A request that is handled, with what its handler needs.
 pub(super) struct Incoming {
-    pub(super) service: Arc<Service>,
+    pub(super) service: Arc<McpService>,
     pub(super) client: Requester,
     pub(super) request: Request,
     pub(super) outlet: Outlet,
@@ -106,7 +106,7 @@ pub struct ListedPage {
     pub known: Known,
 }
 
-impl Service {
+impl McpService {
     /// Creates the service of the tools of a catalog.
     pub fn new(
         catalog: Arc<Catalog>,
@@ -266,11 +266,14 @@ impl Service {
         let toolboxes = &self.parts.toolboxes;
         let catalog = self.parts.toolboxes.catalog();
         let deadline = Instant::now() + client.timeout;
+        let toolbox = toolboxes.open(&client.selection);
+        if is_complete(&toolbox, client, name) {
+            return toolbox;
+        }
         let mut changes = catalog.changes();
         loop {
             let toolbox = toolboxes.open(&client.selection);
-            let is_complete = toolbox.find(name).is_some_and(|entry| entry.tool.client.is_some());
-            if is_complete || !self.may_come(&client.selection) {
+            if is_complete(&toolbox, client, name) {
                 return toolbox;
             }
             // Meta-tools use the tools of all sources, which they have not at once.
@@ -279,15 +282,6 @@ impl Service {
                 return toolboxes.open(&client.selection);
             }
         }
-    }
-
-    /// Returns whether a source that may have tools of a selection is connecting.
-    fn may_come(&self, selection: &Selection) -> bool {
-        let snapshot = self.parts.toolboxes.catalog().snapshot();
-        snapshot.clients().any(|source: &Arc<ToolSource>| {
-            source.state == SourceState::Connecting
-                && self.parts.toolboxes.may_have(selection, source)
-        })
     }
 
     /// Returns the cached lists of tools.
@@ -367,6 +361,14 @@ pub fn list_changed(list: ListKind) -> String {
     airlock_wire::message::notification(list.notification(), &json!({}))
 }
 
+/// Returns whether a toolbox has the tool of this name and all tools that it uses, or no source that may still have them
+/// was left when it was made. One of an older catalog without the tool is not complete: the last source may have
+/// connected since.
+fn is_complete(toolbox: &Toolbox, client: &Requester, name: &str) -> bool {
+    toolbox.find(name).is_some_and(|entry| entry.tool.client.is_some())
+        || !toolbox.may_be_incomplete(&client.selection)
+}
+
 /// Returns the notification of a changed resource, for a stream of the legacy era.
 pub fn resource_updated(uri: &str) -> String {
     airlock_wire::message::notification(method::RESOURCE_UPDATED, &json!({"uri": uri}))
@@ -386,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_connection_has_the_latest_settings_and_a_request_those_with_which_it_began() {
-        let opened = Service::new(Catalog::new(), BUDGET, Settings::default(), None);
+        let opened = McpService::new(Catalog::new(), BUDGET, Settings::default(), None);
         let settings = Settings { approval: ApprovalMode::Never, ..Settings::default() };
         let budget = Budget { nested_calls: 2, ..BUDGET };
         let replaced = opened.with_settings(budget, settings);
@@ -400,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_closes_closes_no_other_and_the_gateway_closes_all() {
-        let gateway = Service::new(Catalog::new(), BUDGET, Settings::default(), None);
+        let gateway = McpService::new(Catalog::new(), BUDGET, Settings::default(), None);
         let first = gateway.of_connection();
         let second = gateway.of_connection();
         first.closing().cancel();

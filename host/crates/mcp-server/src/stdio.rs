@@ -18,7 +18,7 @@ use super::{
     meta::{self, Peer},
     metrics::ObservedSession,
     running::{RunningRequests, guarded},
-    service::{self, EMPTY_RESULT, Requester, Service},
+    service::{self, EMPTY_RESULT, McpService, Requester},
     session::no_memory,
     subscriptions::Subscriptions,
     toolbox::Selection,
@@ -82,7 +82,7 @@ impl ConnectionRequests {
 /// Serves one client until its input ends or `stop` is cancelled. After the end of the input,
 /// running requests have `drain_timeout` to complete, and are then cancelled.
 pub async fn serve_connection(
-    service: Arc<Service>,
+    service: Arc<McpService>,
     settings: ConnectionSettings,
     mut input: mpsc::Receiver<impl Into<Input>>,
     output: mpsc::Sender<String>,
@@ -112,7 +112,7 @@ pub async fn serve_connection(
 
 /// One client.
 struct StdioClient {
-    service: Arc<Service>,
+    service: Arc<McpService>,
     settings: ConnectionSettings,
     output: mpsc::Sender<String>,
     /// Client of the legacy era, once it has sent `initialize`.
@@ -131,7 +131,7 @@ struct StdioClient {
 
 impl StdioClient {
     fn new(
-        service: Arc<Service>,
+        service: Arc<McpService>,
         settings: ConnectionSettings,
         output: mpsc::Sender<String>,
     ) -> Self {

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::{
         meta::Peer,
-        service::{Requester, Service},
+        service::{McpService, Requester},
         settings::Settings,
         toolbox::{Selection, ToolboxScope},
     };
@@ -210,7 +210,7 @@ mod tests {
             depth: 1,
             in_flight: 1,
         };
-        let service = Service::new(Catalog::new(), budget, Settings::default(), None);
+        let service = McpService::new(Catalog::new(), budget, Settings::default(), None);
         for (bytes, is_refused) in [(MAX_INPUT_BYTES, false), (MAX_INPUT_BYTES + 1, true)] {
             let selection =
                 Selection { key: None, filter: Filter::none(), scope: ToolboxScope::All };

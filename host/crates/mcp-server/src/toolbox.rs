@@ -6,7 +6,8 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, OnceLock},
+    ptr,
+    sync::{Arc, OnceLock, Weak},
 };
 
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use super::{
     list::{List, Page},
     offers::Offering,
 };
-use airlock_catalog::{Catalog, Snapshot, ToolSource};
+use airlock_catalog::{Catalog, Snapshot, SourceState, ToolSource};
 use airlock_core::{
     door::{Approval, Entry, Filter, GroupSlug, Origin, ScriptLanguage, View, VirtualKey},
     tenant::Tenant,
@@ -29,8 +30,9 @@ use airlock_wire::error::RpcError;
 const KEPT: usize = 128;
 /// Toolboxes of one tenant that are kept.
 const KEPT_OF_TENANT: usize = 8;
-/// Longest list that is kept, in bytes. Longer ones are made for each request, which is slower
-/// but takes no memory between them.
+/// Maximum bytes of the lists of a toolbox that is kept; longer ones are made for each request, which
+/// is slower but takes no memory between them. Servers choose their length. All that are kept have
+/// 128 MiB at most, those of one tenant 8 MiB.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 /// The origin of every call of an MCP client, as far as lists are concerned.
 pub(super) const ORIGIN: Origin = Origin::McpClient(Approval::Given);
@@ -67,6 +69,8 @@ impl Selection {
 
 /// The tools that one MCP client sees.
 pub struct Toolbox {
+    /// The catalog that it was made of.
+    snapshot: Weak<Snapshot>,
     view: View,
     scope: ToolboxScope,
     /// Names on the wire by the names at the one source; empty for all sources.
@@ -85,7 +89,7 @@ pub(crate) struct Digests {
 }
 
 impl Toolbox {
-    fn new(snapshot: &Snapshot, selection: &Selection) -> Self {
+    fn new(snapshot: &Arc<Snapshot>, selection: &Selection) -> Self {
         let mut filter = selection.filter.clone();
         let key = selection.key.as_deref();
         match &selection.scope {
@@ -103,7 +107,8 @@ impl Toolbox {
         };
         let scope = selection.scope.clone();
         let offering = Offering::new(snapshot.relay_view(&filter, key), scope.clone());
-        Self { view, scope, own_names, list: OnceLock::new(), offering }
+        let snapshot = Arc::downgrade(snapshot);
+        Self { snapshot, view, scope, own_names, list: OnceLock::new(), offering }
     }
 
     /// The view that calls are decided with.
@@ -127,6 +132,15 @@ impl Toolbox {
                 own.or_else(|| self.view.find(&ORIGIN, self.own_names.get(name)?.as_str()))
             }
         }
+    }
+
+    /// Returns whether a source that may have tools of this toolbox, which was opened for `selection`, was connecting
+    /// when it was made. True if the catalog of that time is gone: the source may have connected since.
+    pub(crate) fn may_be_incomplete(&self, selection: &Selection) -> bool {
+        let Some(snapshot) = self.snapshot.upgrade() else { return true };
+        snapshot.clients().any(|source| {
+            source.state == SourceState::Connecting && may_have(&snapshot, selection, source)
+        })
     }
 
     /// The resources and prompts.
@@ -284,18 +298,7 @@ impl Toolboxes {
 
     /// Returns whether a source may have tools of a selection. None may while all are switched off.
     pub(crate) fn may_have(&self, selection: &Selection, source: &ToolSource) -> bool {
-        let snapshot = self.catalog.snapshot();
-        let key = selection.key.as_deref();
-        let is_in_scope = match &selection.scope {
-            ToolboxScope::All => true,
-            ToolboxScope::Client(client) => *client == source.name,
-            ToolboxScope::Group(slug) => snapshot
-                .group(slug.as_str(), key)
-                .is_some_and(|group| group.has_client(&source.name)),
-        };
-        is_in_scope
-            && !snapshot.is_switched_off()
-            && snapshot.shows(&source.name, &selection.filter, key)
+        may_have(&self.catalog.snapshot(), selection, source)
     }
 
     /// Returns the tools of a selection as they are now. They are kept unless a filter of the request
@@ -332,10 +335,22 @@ impl Toolboxes {
         toolbox
     }
 
+    /// Returns the tools of a selection as they are now; `None` if they are those of the toolbox `opened`, which was
+    /// opened for the same selection before.
+    pub(crate) fn changed(&self, selection: &Selection, opened: &Toolbox) -> Option<Arc<Toolbox>> {
+        // An address is not used again while a weak reference exists.
+        let is_same = ptr::eq(Arc::as_ptr(&self.catalog.snapshot()), opened.snapshot.as_ptr());
+        (!is_same).then(|| self.open(selection))
+    }
+
     /// Finds a kept toolbox, and makes it the last that is dropped.
     fn find(&self, snapshot: &Arc<Snapshot>, selection: &Selection) -> Option<Arc<Toolbox>> {
         let mut kept = self.kept.lock();
         let index = kept.iter().position(|kept| kept.is_of(snapshot, selection))?;
+        // Most requests are of one selection, and nothing has to be moved for them.
+        if index == 0 && kept[0].toolbox.is_small() {
+            return Some(kept[0].toolbox.clone());
+        }
         let found = kept.remove(index)?;
         let toolbox = found.toolbox.clone();
         if toolbox.is_small() {
@@ -343,6 +358,21 @@ impl Toolboxes {
         }
         Some(toolbox)
     }
+}
+
+/// Returns whether a source may have tools of a selection, in one state of the catalog.
+fn may_have(snapshot: &Snapshot, selection: &Selection, source: &ToolSource) -> bool {
+    let key = selection.key.as_deref();
+    let is_in_scope = match &selection.scope {
+        ToolboxScope::All => true,
+        ToolboxScope::Client(client) => *client == source.name,
+        ToolboxScope::Group(slug) => {
+            snapshot.group(slug.as_str(), key).is_some_and(|group| group.has_client(&source.name))
+        }
+    };
+    is_in_scope
+        && !snapshot.is_switched_off()
+        && snapshot.shows(&source.name, &selection.filter, key)
 }
 
 #[cfg(test)]

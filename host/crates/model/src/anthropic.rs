@@ -15,18 +15,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    Charge, Object, Response, Service, Terms,
+    Response, Service, Terms,
     address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream,
     http::{self as service, EncodedRequest, HttpClient, LIST, ServiceResponse, SignIn},
-    object, translation,
+    translation,
 };
 use airlock_conversation::{
-    Conversation,
+    Conversation, Object,
     messages::{self, ReplyReader},
     read::Untranslatable,
 };
+use airlock_core::memory::Charge;
+use airlock_json::object;
 
 /// Value of the header `anthropic-version` for which requests are written. It is the last version
 /// with `temperature`, `top_p` and `top_k`, which many chat clients send: version 2026-10-21 refuses

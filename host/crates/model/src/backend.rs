@@ -12,7 +12,7 @@ use http::Uri;
 use tokio::time::Instant;
 
 use super::{
-    Charge, ModelError, Object, Prompt, ReplyChunk,
+    ModelError, Prompt, ReplyChunk,
     address::{Addresses, Operation},
     http::{EncodedRequest, HttpClient, ServiceResponse, SignIn},
     metrics::ObservedReply,
@@ -22,11 +22,17 @@ use super::{
     translation,
     work::ProviderWork,
 };
-use airlock_conversation::Wire;
+use airlock_conversation::{Object, Wire};
+use airlock_core::memory::Charge;
 use airlock_json::raw;
 
-/// Maximum bytes of the name of a model that becomes a part of an address or is remembered. Callers choose the names.
+/// Maximum bytes of the name of a model that becomes a part of an address. Callers choose the names.
 pub(super) const MAX_MODEL_BYTES: usize = 256;
+
+/// Maximum bytes of the name of a model of which it is remembered what it accepts: the longest ARN of a model of AWS.
+/// Callers choose the names. With [`MAX_KNOWN_MODELS`], it bounds the names that a list of a service has to 512 KiB; a
+/// request for a longer one may be sent twice.
+pub(super) const MAX_KNOWN_MODEL_BYTES: usize = 2 << 10;
 
 /// Maximum number of models of a service of which it is remembered what they accept. Callers choose the names, so they
 /// could be any number; a request for one beyond them may be sent twice.

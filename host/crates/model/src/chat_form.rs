@@ -5,11 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use super::{
-    Document, Object, ReplyChunk,
+    Document, ReplyChunk,
     document::{OWN_MEMBER, choices, finish_reason},
 };
 use airlock_conversation::{
-    Begin, Delta, Reply,
+    Begin, Delta, Object, Reply,
     chat::{self, ChunkWriter},
 };
 

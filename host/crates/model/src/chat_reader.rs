@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Document, ModelError, Object, Terms,
+    Document, ModelError, Terms,
     repair::{Calls, TooManyCalls},
     reply::ReplyChunk,
 };
 use airlock_conversation::{
-    Delta, ReplyError, Usage,
+    Delta, Object, ReplyError, Usage,
     chat::{self, ReplyReader},
 };
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Charge, ModelError, Object, ReplyChunk, Response, Terms, backend::ChunkSource};
+use super::{ModelError, ReplyChunk, Response, Terms, backend::ChunkSource};
 use airlock_conversation::{
-    Delta, Reply,
+    Delta, Object, Reply,
     chat::{self, ChunkWriter},
 };
+use airlock_core::memory::Charge;
 
 /// Returns the terms of a request in a minute, which reads the response.
 pub(crate) fn terms(is_streamed: bool, held: &Charge) -> Terms<'_> {

@@ -5,15 +5,18 @@ use std::{mem, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Charge, Document, ModelError, Object,
+    Document, ModelError,
     backend::{ChunkSource, Response},
     http::{self, DONE, EncodedRequest, ErrorOf, HttpClient, ServiceEvents, ServiceResponse},
     reply::ReplyChunk,
     translation::ResponseError,
-    weight,
 };
-use airlock_conversation::{Delta, ReplyError, gemini, messages, responses};
-use airlock_core::threads::{self, INLINE_BYTES};
+use airlock_conversation::{Delta, Object, ReplyError, gemini, messages, responses};
+use airlock_core::{
+    memory::Charge,
+    threads::{self, INLINE_BYTES},
+};
+use airlock_json::weight::weight;
 
 /// Memory of an open item of a Response, beside the texts that it keeps.
 const ITEM_BYTES: usize = 128;
@@ -260,8 +263,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::MemoryBudget;
-    use airlock_core::memory::Limited;
+    use airlock_core::memory::{Limited, MemoryBudget};
     use airlock_json::Caps;
 
     fn document(data: &Value, held: &Charge) -> Document {

@@ -5,12 +5,12 @@ use std::{borrow::Cow, sync::OnceLock};
 use serde_json::{Map, Value};
 
 use super::{
-    Charge, Object,
     outline::{ChoiceOutline, Outline, OutlineReader, UsageMember},
     work::counted,
 };
-use airlock_conversation::chat;
+use airlock_conversation::{Object, chat};
 use airlock_core::{
+    memory::Charge,
     model_control::{ServiceTier, TokenUsage},
     threads::INLINE_BYTES,
 };
@@ -418,7 +418,7 @@ fn has_calls(choice: &Object) -> bool {
 }
 
 /// Iterates over the choices, for changes.
-pub fn choices_mut(object: &mut Object) -> impl Iterator<Item = &mut Object> {
+pub(crate) fn choices_mut(object: &mut Object) -> impl Iterator<Item = &mut Object> {
     let choices = object.get_mut("choices").and_then(Value::as_array_mut);
     choices.into_iter().flatten().filter_map(Value::as_object_mut)
 }

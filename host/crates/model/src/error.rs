@@ -7,8 +7,10 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use http::StatusCode;
 use serde_json::json;
 
-use super::{Object, object, route::MAX_NAME_BYTES};
+use super::route::MAX_NAME_BYTES;
+use airlock_conversation::Object;
 use airlock_egress::https::HttpsError;
+use airlock_json::object;
 use airlock_tls::{BadIdentity, BadPem};
 
 /// Wait before a retry if memory is short: other requests end all the time.
@@ -202,10 +204,10 @@ pub enum TokenError {
     #[error("the token endpoint cannot be reached")]
     Transport(#[source] HttpsError),
     /// The endpoint did not respond in time.
-    #[error("the token endpoint did not answer in time")]
+    #[error("the token endpoint did not respond in time")]
     Timeout,
     /// The endpoint refused the credential.
-    #[error("the token endpoint answered with status {}: {message}", .status.as_u16())]
+    #[error("the token endpoint responded with status {}: {message}", .status.as_u16())]
     Refused {
         /// Its status.
         status: StatusCode,
@@ -213,7 +215,7 @@ pub enum TokenError {
         message: String,
     },
     /// The endpoint broke its protocol.
-    #[error("the token endpoint answered with {what}")]
+    #[error("the token endpoint responded with {what}")]
     Invalid {
         /// Description of the response.
         what: &'static str,
@@ -277,7 +279,7 @@ pub enum ModelError {
     },
     /// The provider returned an error. Its status is kept, and so is its `error` object if OpenAI's
     /// clients can read it.
-    #[error("provider '{provider}' answered with status {}", .refusal.status.as_u16())]
+    #[error("provider '{provider}' responded with status {}", .refusal.status.as_u16())]
     Refused {
         /// The provider.
         provider: String,
@@ -313,7 +315,7 @@ pub enum ModelError {
         provider: String,
     },
     /// The provider returned something other than a completion.
-    #[error("provider '{provider}' answered with {what}")]
+    #[error("provider '{provider}' responded with {what}")]
     BadAnswer {
         /// The provider.
         provider: String,
@@ -340,7 +342,7 @@ pub enum ModelError {
         cause: Box<TransportError>,
     },
     /// The provider did not respond in time.
-    #[error("provider '{provider}' did not answer within `{limit}`")]
+    #[error("provider '{provider}' did not respond within `{limit}`")]
     Timeout {
         /// The provider.
         provider: String,

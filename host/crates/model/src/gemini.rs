@@ -7,19 +7,21 @@ use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    Charge, Document, ModelError, Object, Response, Terms,
+    Document, ModelError, Response, Terms,
     address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream,
     http::{self as service, EncodedRequest, HttpClient, LIST, ServiceResponse, SignIn},
-    object, translation,
+    translation,
 };
 use crate::backend::MAX_MODEL_BYTES;
 use airlock_conversation::{
-    Conversation, ReplyError,
+    Conversation, Object, ReplyError,
     gemini::{self, ReplyReader},
     read::{Path, Untranslatable},
 };
+use airlock_core::memory::Charge;
+use airlock_json::object;
 
 /// Folder of models in the paths of the API, which names can have.
 const MODELS: &str = "models";

@@ -50,15 +50,15 @@ pub(super) use self::{
     sign_in::SignIn,
 };
 use super::{
-    BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
+    BadProvider, Document, ModelError, Refusal, Service, TransportError,
     document::BadDocument,
     error::SAID_BYTES,
-    object,
     observer::{ExchangeObserver, Redaction, SentRequest},
 };
-use airlock_core::{secret::Secret, threads};
+use airlock_conversation::Object;
+use airlock_core::{memory::Charge, secret::Secret, threads};
 use airlock_egress::https::{HttpsClient, HttpsError};
-use airlock_json::Caps;
+use airlock_json::{Caps, object};
 use airlock_strings::cut;
 
 /// Function that reads the text of a response.
@@ -76,7 +76,8 @@ pub(super) struct Reading {
 
 /// Reading of a list of models. The largest that are known have 400 models and less than 1 MiB.
 pub(super) const LIST: Reading = Reading { text: 4 << 20, tree: 16 << 20, read: Document::read };
-/// Maximum number of access tokens that are redacted: two of each key that a provider may have.
+/// Maximum number of access tokens that are redacted: the last two of each key, of which the configuration permits a
+/// provider 64. Each response is searched for all of them, and a service issues a new one every hour.
 #[cfg(feature = "vertex")]
 const MAX_TOKENS: usize = 128;
 /// Name of the limit on the time to the first chunk, in the provider's settings.
@@ -438,7 +439,7 @@ impl HttpClient {
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
         let provider = &self.provider;
         let status_code = status.as_u16();
-        let message = format!("provider '{provider}' answered with status {status_code}{said}");
+        let message = format!("provider '{provider}' responded with status {status_code}{said}");
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
     }

@@ -1,9 +1,9 @@
 //! Sends requests to model providers.
 //!
-//! A request names its provider in `model`, as `NAME/model`. It is sent as it came to a provider of the
-//! same API, and as the crate `airlock-conversation` reads and writes it to any other. Responses are read as
-//! the deltas of a reply. The crate adds the tools that it is given and does not know
-//! which callers may call them: the door decides that, for the crate `airlock-agent`.
+//! A request names its provider in `model`, as `NAME/model`. A provider of the same API receives it unchanged. For any
+//! other provider, the crate `airlock-conversation` translates it. Responses are read as the deltas of a reply. This crate
+//! adds the tools that it is given, and does not know which callers may call them: the door decides that, for the
+//! crate `airlock-agent`.
 //!
 //! | file | purpose |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `prompt` | a request, with the tools and messages that the gateway adds |
 //! | `route` | the providers of one request: the one that it names, and the fallbacks |
 //! | `models` | the configured providers |
-//! | `backend` | the interfaces of a provider and of the API of a service |
+//! | `backend` | the traits of a provider and of the API of a service |
 //! | `service` | a client of one service: its API, its keys and its attempts |
 //! | `address` | the URIs of the operations of an API at each host |
 //! | `signin` | the credential of a request: the last step before it is sent |
@@ -27,7 +27,7 @@
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
 //! | `source` | models of the program that embeds the gateway |
-//! | `reply` | a reply in pieces: as it came, or as deltas |
+//! | `reply` | a reply in pieces: as it was received, or as deltas |
 //! | `chat_reader` | chat completions as deltas, or to be passed on |
 //! | `delta_stream` | streams of APIs other than chat completions |
 //! | `chat_form` | a reply as chunks of a chat completion |
@@ -92,6 +92,3 @@ pub use self::{
     source::{ModelFailure, ModelReply, ModelSource},
     work::ProviderWork,
 };
-pub use airlock_conversation::Object;
-pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
-pub use airlock_json::{object, weight::weight};

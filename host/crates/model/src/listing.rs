@@ -9,7 +9,7 @@ use arc_swap::ArcSwapOption;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::Object;
+use airlock_conversation::Object;
 
 /// Time for which a list is cached, also the empty list of a provider that does not respond.
 const LIST_AGE: Duration = Duration::from_mins(1);
@@ -88,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object;
+    use airlock_json::object;
 
     #[tokio::test]
     async fn many_callers_wait_for_one_request() {

@@ -14,8 +14,8 @@ pub use self::collector::ModelMetrics;
 use super::{ModelError, ReplyChunk};
 use airlock_core::model_control::TokenUsage;
 
-/// Maximum models of one provider that only callers name and that are measured apart: each is a set of time series. Those
-/// beyond are `other`.
+/// Maximum models of one provider that only callers name and that are measured apart: each has four histograms of 14
+/// bounds, so 68 time series. Those beyond are `other`.
 const MAX_MODELS: usize = 32;
 /// Upper bounds of the buckets in seconds, as the conventions have them. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 14] =

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use self::stream::OpenAiChunks;
 use super::{
-    Charge, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
+    Document, ModelError, Prompt, Refusal, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     chat_reader::{ChatError, ChatReader},
@@ -23,8 +23,9 @@ use super::{
     },
     prompt::{STREAM_OPTIONS, TargetApi},
 };
-use crate::backend::{MAX_KNOWN_MODELS, MAX_MODEL_BYTES};
-use airlock_core::threads;
+use crate::backend::{MAX_KNOWN_MODEL_BYTES, MAX_KNOWN_MODELS};
+use airlock_conversation::Object;
+use airlock_core::{memory::Charge, threads};
 
 /// Time for which a model that has accepted the option for the usage is taken to accept it.
 const ACCEPTED_FOR: Duration = Duration::from_mins(10);
@@ -145,9 +146,8 @@ impl ServiceApi for OpenAi {
     }
 
     fn note_option(&self, prompt: &Prompt) {
-        let Some(model) = prompt.model().filter(|model| model.len() <= MAX_MODEL_BYTES) else {
-            return;
-        };
+        let model = prompt.model().filter(|model| model.len() <= MAX_KNOWN_MODEL_BYTES);
+        let Some(model) = model else { return };
         let now = Instant::now();
         let until = now + ACCEPTED_FOR;
         let mut accepting = self.accepting.lock();

@@ -12,9 +12,8 @@ use std::{
 use serde_json::Value;
 
 use self::choice::{allowed_by, is_for_any, unforced};
-use super::Charge;
 use airlock_conversation::{Item, ItemPlace, Wire, chat, read::Untranslatable};
-use airlock_core::tool::Tool;
+use airlock_core::{memory::Charge, tool::Tool};
 use airlock_json::{RawObject, raw};
 
 /// Member that holds the definitions of tools.
@@ -357,8 +356,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::object;
     use airlock_conversation::ToolResult;
+    use airlock_json::object;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
         let tools = tools.iter().map(|name| {

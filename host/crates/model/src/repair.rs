@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    Document, Object,
+    Document,
     document::{choices, choices_mut, index_of},
 };
-use airlock_conversation::MAX_NAME_BYTES;
+use airlock_conversation::{MAX_NAME_BYTES, Object};
 
 /// The calls of one streamed response.
 #[derive(Debug, Default)]
@@ -238,8 +238,8 @@ fn name(call: &Object) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryBudget, object};
-    use airlock_json::Caps;
+    use airlock_core::memory::MemoryBudget;
+    use airlock_json::{Caps, object};
 
     /// Sends each list as the calls of one chunk. Returns the repaired lists, and whether each
     /// chunk kept its text.

@@ -1,12 +1,15 @@
 //! A reply in pieces.
 
 use super::{
-    Charge, Document, Object,
+    Document,
     document::{FREE_BYTES, SERVICE_TIER},
     work::counted,
 };
-use airlock_conversation::Delta;
-use airlock_core::model_control::{ServiceTier, TokenUsage};
+use airlock_conversation::{Delta, Object};
+use airlock_core::{
+    memory::Charge,
+    model_control::{ServiceTier, TokenUsage},
+};
 
 /// A piece of a reply, or a whole one: its deltas, and the text of a chat completion as it came.
 #[derive(Debug, Default)]
@@ -222,9 +225,8 @@ impl From<Vec<Delta>> for ReplyChunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryBudget;
     use airlock_conversation::Begin;
-    use airlock_core::memory::Limited;
+    use airlock_core::memory::{Limited, MemoryBudget};
     use airlock_json::Caps;
 
     fn texts(bytes: usize) -> Vec<Delta> {

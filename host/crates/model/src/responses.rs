@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    Charge, ModelError, Object, Prompt, Response, Terms,
+    ModelError, Prompt, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream,
@@ -30,8 +30,9 @@ use super::{
     prompt::TargetApi,
     translation,
 };
-use crate::backend::{MAX_KNOWN_MODELS, MAX_MODEL_BYTES};
-use airlock_conversation::responses::ReplyReader;
+use crate::backend::{MAX_KNOWN_MODEL_BYTES, MAX_KNOWN_MODELS};
+use airlock_conversation::{Object, responses::ReplyReader};
+use airlock_core::memory::Charge;
 
 /// The API at one service.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ impl ServiceApi for ResponsesApi {
     }
 
     fn note_plain(&self, prompt: &Prompt) {
-        let model = prompt.model().filter(|model| model.len() <= MAX_MODEL_BYTES);
+        let model = prompt.model().filter(|model| model.len() <= MAX_KNOWN_MODEL_BYTES);
         let mut plain = self.plain_models.lock();
         if plain.len() < MAX_KNOWN_MODELS {
             plain.extend(model);

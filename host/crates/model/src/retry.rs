@@ -1,8 +1,8 @@
 //! Repetition of requests to one service.
 //!
 //! A request is repeated only if nothing of its response was sent to the caller: the connection
-//! could not be made, or the service reported that it is overloaded or failed. If the failure is
-//! about the key and there is another one, that is used.
+//! could not be made, or the service reported that it is overloaded or failed. If the key caused the
+//! failure and there is another key, the next attempt uses that one.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{
     settings::Retries,
 };
 
-/// Longest `Retry-After` that is waited for; longer if `retry_backoff_max` is. With a longer one
+/// Longest `Retry-After` for which a request waits, unless `retry_backoff_max` is longer. With a longer one
 /// the request fails, and the caller receives the header. Limits of providers are per minute.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Anthropic's status of an overloaded service.

@@ -30,7 +30,8 @@ static READ: [&str; 11] = [
 pub(super) const MAX_NAME_BYTES: usize = 4 << 10;
 /// Maximum length of such a name as JSON, in bytes: an escape takes six for one. A longer text is not read.
 const MAX_NAME_TEXT: usize = 6 * MAX_NAME_BYTES + 2;
-/// Maximum length of the member `fallbacks`, in bytes: each element may be an object with two names.
+/// Maximum length of the member `fallbacks`, in bytes: each element may be an object with two names. The caller may
+/// add other members and spaces, and each object is searched twice.
 const MAX_FALLBACKS_TEXT: usize = MAX_FALLBACKS * 3 * MAX_NAME_TEXT;
 /// Maximum length of a value that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 128;

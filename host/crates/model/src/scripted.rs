@@ -58,26 +58,28 @@ use uuid::Uuid;
 
 use self::stream::{ScriptReader, ScriptedChunks};
 use super::{
-    BadProvider, BadScript, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
+    BadProvider, BadScript, Document, ModelError, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
-    listing, object,
+    listing,
     prompt::TargetApi,
     translation,
 };
+use airlock_conversation::Object;
 use airlock_core::{regular_file, units::Span};
-use airlock_json::{self as json, Caps};
+use airlock_json::{self as json, Caps, object};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
 /// Name of a script's only model, for lists. A request may use any name.
 const MODEL: &str = "script";
-/// Maximum size of a script, in bytes: the file of the operator is read into memory.
+/// Maximum size of a script, in bytes. The file is read into memory, and the operator may name a wrong one; scripts
+/// are written by hand.
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// Maximum memory of a conversation as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);
 /// Length of a conversation, in bytes, up to which its tree is not charged.
 const FREE_BYTES: usize = 64 << 10;
-/// Maximum number of choices (`n`) of one response. Each repeats the text of the turn.
+/// Maximum number of choices (`n`) of one response. The caller chooses it, and each repeats the text of the turn.
 const MAX_CHOICES: u64 = 8;
 
 /// A loaded script.

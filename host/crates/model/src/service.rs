@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use super::{
-    BadProvider, MemoryBudget, ModelError, Object, Prompt, Response, Terms,
+    BadProvider, ModelError, Prompt, Response, Terms,
     address::addresses,
     anthropic::Anthropic,
     backend::{Backend, Exchange, ModelFuture, ServiceApi},
@@ -20,7 +20,6 @@ use super::{
     http::{EncodedRequest, FIRST_BYTE, HttpClient, ServiceBounds},
     keys::{Random, ServiceKey, ServiceKeys},
     listing::ModelList,
-    object,
     openai::OpenAi,
     responses::ResponsesApi,
     retry::Attempts,
@@ -29,8 +28,9 @@ use super::{
     trace::{AttemptSpan, TracedService},
     work::ProviderWork,
 };
-use airlock_conversation::Wire;
-use airlock_json::raw;
+use airlock_conversation::{Object, Wire};
+use airlock_core::memory::MemoryBudget;
+use airlock_json::{object, raw};
 use airlock_strings::with_causes;
 use airlock_telemetry::TraceFuture as _;
 

@@ -23,12 +23,16 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    Charge, ModelError, Prompt, Refusal, ReplyChunk, Response, Terms,
+    ModelError, Prompt, Refusal, ReplyChunk, Response, Terms,
     backend::{Backend, ChunkSource, ModelFuture},
-    listing, object, translation,
+    listing, translation,
 };
 use airlock_conversation::{Begin, CallInput, Conversation, Delta, FinishReason, Item, ToolCall};
-use airlock_core::door::{at_call_depth, call_depth};
+use airlock_core::{
+    door::{at_call_depth, call_depth},
+    memory::Charge,
+};
+use airlock_json::object;
 use airlock_strings::{MAX_MESSAGE_BYTES, cut};
 
 /// A model that the embedding program runs, or reaches in its own way.

@@ -6,13 +6,14 @@ use std::time::Instant;
 use url::Url;
 
 use super::{
-    Api, Hosting, ModelError, Object, Prompt, ReplyChunk, Service,
+    Api, Hosting, ModelError, Prompt, ReplyChunk, Service,
     document::{Document, choices, finish_reason},
 };
-use airlock_conversation::{Delta, FinishReason};
+use airlock_conversation::{Delta, FinishReason, Object};
 use airlock_telemetry::{Span, names};
 
-/// Maximum reasons for which choices end that a span has. A provider may send one in each chunk.
+/// Maximum reasons for which choices end that a span has. A provider may send one in each chunk; an honest one sends
+/// one for each choice, and most requests have one choice.
 const MAX_ENDS: usize = 64;
 
 /// Hosts of OpenAI's API, and the names that the convention has for their vendors.

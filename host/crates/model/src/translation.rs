@@ -6,23 +6,23 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{
-    Charge, ModelError, Object, Prompt, Refusal,
+    ModelError, Prompt, Refusal,
     http::HttpClient,
-    object,
     prompt::{HeldMembers, TargetApi},
 };
 use airlock_conversation::{
-    Conversation, FunctionTool, Item, ItemPlace, ReplyError, ToolDefinition, Wire,
+    Conversation, FunctionTool, Item, ItemPlace, Object, ReplyError, ToolDefinition, Wire,
     chat::{self, ChatDialect},
     messages,
     read::Untranslatable,
     responses,
 };
 use airlock_core::{
+    memory::Charge,
     threads::{self, INLINE_BYTES},
     tool::Tool,
 };
-use airlock_json::{self as json, Caps, RawObject};
+use airlock_json::{self as json, Caps, RawObject, object};
 
 /// Maximum memory of a request as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use airlock_conversation::Usage;
 use airlock_core::model_control::TokenUsage;
 
-/// Whether a provider may have worked for a request. An attempt that was refused at once does not count.
+/// Records if a provider may have worked for a request. An attempt that was refused at once does not count.
 #[derive(Debug, Default)]
 pub struct ProviderWork {
     has_begun: AtomicBool,

@@ -13,6 +13,7 @@ use airlock_catalog::{Snapshot, ToolSource};
 use airlock_core::{
     door::{Caller, Origin},
     operator::Operator,
+    request_memory::RequestCharge,
     tool::{Allowlist, Tool},
 };
 use airlock_http::{
@@ -20,7 +21,7 @@ use airlock_http::{
     respond::{self, ApiError, Reply},
     work,
 };
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_strings::visible;
 
 /// Maximum characters of the message of a failure, which can repeat what a server sent.

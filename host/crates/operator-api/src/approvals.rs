@@ -27,14 +27,17 @@ use super::{
     OperatorApi,
     operator::{self, RequestOperator},
 };
-use airlock_core::operator::{Operator, Right};
+use airlock_core::{
+    operator::{Operator, Right},
+    request_memory::RequestCharge,
+};
 use airlock_http::{
     listing::Page,
     respond::{self, ApiError, Reply},
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_store::{Database, Unavailable, approvals::Approvals};
 
 const PATH: &str = "/v1/approvals";

@@ -10,9 +10,9 @@ use super::{
     operator::{OperatorAct, RequestOperator},
     operator_events, operator_runs, replays, reports, tries,
 };
+use airlock_core::request_memory::RequestCharge;
 use airlock_http::respond::{self, ApiError, Reply};
 use airlock_ingress::RequestBody;
-use airlock_requests::RequestCharge;
 
 /// Path of a run, before its identifier.
 const RUNS: &str = "/api/runs/";

@@ -16,6 +16,7 @@ use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::{
     act::{Act, ActKind, Actor},
     operator::Operator,
+    request_memory::RequestCharge,
 };
 use airlock_http::{
     body,
@@ -24,7 +25,6 @@ use airlock_http::{
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_requests::RequestCharge;
 use airlock_strings::{cut, visible_line};
 
 const PREFIX: &str = "/api/mcp/client/";

@@ -11,6 +11,7 @@ use super::{DryRunError, OperatorApi, definitions::RECORDED_BYTES, operator::Req
 use airlock_core::{
     act::{Act, ActKind, Actor},
     operator::Operator,
+    request_memory::RequestCharge,
 };
 use airlock_http::{
     body,
@@ -18,7 +19,6 @@ use airlock_http::{
     respond::{self, ApiError, Reply},
 };
 use airlock_ingress::RequestBody;
-use airlock_requests::RequestCharge;
 use airlock_strings::cut;
 
 /// Dry connections of a process at a time. Each may start a program.
@@ -116,8 +116,7 @@ mod tests {
     use http::StatusCode;
 
     use super::*;
-    use airlock_core::operator::Role;
-    use airlock_requests::ChargeRefused;
+    use airlock_core::{operator::Role, request_memory::ChargeRefused};
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_never_ends_is_dropped_at_the_deadline() {

@@ -11,17 +11,16 @@ use url::form_urlencoded;
 
 use super::{OperatorApi, tries::SHOWN_BYTES};
 use airlock_catalog::{ExplainedClient, ExplainedTool, Explanation, Reason, Snapshot};
-use airlock_core::door::{ApprovalChoice, Filter, LiveKeys, VirtualKey, roles_view};
+use airlock_core::{
+    door::{ApprovalChoice, Filter, LiveKeys, MAX_ROLES, VirtualKey, roles_view},
+    request_memory::RequestCharge,
+};
 use airlock_http::{
     listing::Page,
     respond::{self, ApiError, Reply},
     work,
 };
-use airlock_requests::RequestCharge;
 use airlock_strings::cut;
-
-/// Maximum roles of a request, as of a sender.
-const MAX_ROLES: usize = 16;
 
 /// Explains the tools of a request. The caller has checked that the request is an operator's: the
 /// response has names of tools that a key may not see. Fails if the query is invalid, or if no key has

@@ -16,9 +16,9 @@ use airlock_agent::approvals::Approvals;
 use airlock_core::{
     door::{Budget, Membership},
     operator::Operator,
+    request_memory::{ChargeRefused, RequestCharge},
     secret::Secret,
 };
-use airlock_requests::{ChargeRefused, RequestCharge};
 use airlock_scripts::runs::RunOutcome;
 use airlock_store::{Unavailable, runs::StoredRun};
 

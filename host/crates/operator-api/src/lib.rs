@@ -15,8 +15,12 @@
 //! | [`approvals`] | calls that wait for a decision |
 //! | [`reload`], [`upstreams`] | plugins and the configuration; operations on MCP servers |
 //! | [`console`] | events, live calls, runs, calls of an operator, dry connections, reports |
+//! | `operator_events`, `event_bus`, `live_calls` | the stream of events, and what it reads: the latest events, the calls that run |
+//! | `operator_runs`, `replays`, `tries` | runs of all callers; a run again, from its journal; a call of an operator |
+//! | `definitions`, `dry_run`, `reports` | changed definitions of a server; a server that is not configured; reports of test suites |
 //! | [`admin_page`] | the files of the page |
 //! | `hooks`, `settings` | the parts of the gateway that operators use; settings |
+//! | `api` | the state of all handlers |
 //!
 //! This crate has no routes: the server finds the handler of a path, and charges and counts the request.
 

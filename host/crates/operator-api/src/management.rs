@@ -12,6 +12,7 @@ use super::{
 };
 use airlock_core::{
     operator::{Operator, Right},
+    request_memory::RequestCharge,
     secret::Secret,
     threads,
 };
@@ -21,7 +22,6 @@ use airlock_http::{
     respond::{self, ApiError, Reply},
 };
 use airlock_ingress::{Ingress, RequestBody};
-use airlock_requests::RequestCharge;
 use airlock_store::components::MAX_COMPONENT_BYTES;
 
 /// Paths of the API. Their methods and the rest of them are checked where they are answered.

@@ -24,7 +24,7 @@ use super::{
 };
 use airlock_core::operator::{Operator, Right};
 use airlock_http::{
-    events::{self, Source},
+    events::{self, EventSource},
     respond::{self, ApiError, Reply},
 };
 use airlock_ingress::{Parking, RequestBody};
@@ -54,7 +54,7 @@ pub(super) fn open(
     let known = last.map_or(Some(latest), |id| bus.position(id));
     let position = StreamPosition::after(known.unwrap_or(latest));
     let is_complete = known.is_some() && !bus.has_lost(&position, &topics);
-    let source = EventSource {
+    let source = OperatorEventSource {
         credential: actor.credential.clone(),
         operator: operator.clone(),
         hooks: api.hooks.clone(),
@@ -123,8 +123,8 @@ fn checks() -> Interval {
     checks
 }
 
-/// Returns the reason that a stream ends after a check of its credential; `None` if it goes on. `unchecked` is the time
-/// since the last check that has told.
+/// Returns the reason that a stream ends after a check of its credential; `None` if it continues. `unchecked` is the time
+/// since the last check that had a result.
 fn end_after_check(is_valid: Option<bool>, unchecked: Duration) -> Option<&'static str> {
     match is_valid {
         Some(true) => None,
@@ -142,7 +142,7 @@ enum StreamState {
 }
 
 /// The events of a stream.
-struct EventSource {
+struct OperatorEventSource {
     bus: Arc<EventBus>,
     hooks: Arc<OperatorHooks>,
     operator: Arc<Operator>,
@@ -163,7 +163,7 @@ struct EventSource {
     _slot: OperatorStream,
 }
 
-impl EventSource {
+impl OperatorEventSource {
     /// Returns the first event, after which the client opens a lost stream again.
     fn begin(&mut self) -> Bytes {
         self.state = StreamState::Open;
@@ -193,7 +193,7 @@ impl EventSource {
     }
 }
 
-impl Source for EventSource {
+impl EventSource for OperatorEventSource {
     async fn next(&mut self) -> Option<Bytes> {
         match self.state {
             StreamState::New => return Some(self.begin()),

@@ -39,7 +39,8 @@ pub const LOGIN: &str = "/api/session/login";
 pub const CALLBACK: &str = "/api/session/callback";
 /// Paths to which no browser is led after a login: it would log in, or out, again and again.
 const OWN_PATHS: &str = "/api/session/";
-/// Longest path to which a browser is led after a login, in bytes.
+/// Longest path to which a browser is led after a login, in bytes. A peer needs no credential to
+/// begin a login, which is stored with the path.
 const MAX_RETURN_BYTES: usize = 1_024;
 /// Parameter with that path.
 const RETURN_TO: &str = "return_to";

@@ -6,13 +6,12 @@ use serde_json::json;
 use url::form_urlencoded;
 
 use super::{OperatorApi, operator::RequestOperator};
-use airlock_core::tenant::Tenant;
+use airlock_core::{request_memory::RequestCharge, tenant::Tenant};
 use airlock_http::{
     listing::Page,
     respond::{self, ApiError, Reply},
     work,
 };
-use airlock_requests::RequestCharge;
 use airlock_scripts::runs::{self, Runs};
 use airlock_store::{Database, OwnerId, Unavailable, entries::MAX_LISTED, runs::RunError};
 use airlock_strings::visible_line;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{NotReplayed, OperatorApi, operator::RequestOperator, operator_runs};
+use airlock_core::request_memory::RequestCharge;
 use airlock_http::respond::{self, ApiError, Reply};
-use airlock_requests::RequestCharge;
 use airlock_scripts::runs::{RunEnding, RunOutcome};
 
 /// Copies of the texts of a run while it is replayed: as stored, in the journal, and in the script.

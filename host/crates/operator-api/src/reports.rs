@@ -10,13 +10,12 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 
 use super::{OperatorApi, operator::RequestOperator};
-use airlock_core::unix_time::unix_milliseconds;
+use airlock_core::{request_memory::RequestCharge, unix_time::unix_milliseconds};
 use airlock_http::{
     respond::{self, ApiError, Reply},
     work,
 };
 use airlock_json::{self as json, Caps};
-use airlock_requests::RequestCharge;
 
 /// Maximum number of reports that are shown: each is read into memory.
 const MAX_REPORTS: usize = 32;

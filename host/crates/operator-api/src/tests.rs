@@ -20,10 +20,13 @@ use airlock_agent::{
     results::{self, Results},
 };
 use airlock_catalog::Catalog;
-use airlock_core::door::{ApprovalChoice, LiveKeys};
+use airlock_core::{
+    door::{ApprovalChoice, LiveKeys},
+    request_memory::Memory,
+};
 use airlock_fakes as fake;
 use airlock_http::body::BodySettings;
-use airlock_requests::{Memory, RequestParts};
+use airlock_requests::RequestParts;
 use airlock_store::{self as store, LazyDatabase};
 
 /// Path at which no database can be made.

@@ -22,6 +22,7 @@ use airlock_core::{
     act::{Act, ActKind, Actor},
     door::{Admitted, Approved, Arguments, Caller, Filter, Origin, VirtualKey, log_call},
     operator::{Operator, Right},
+    request_memory::{ChargeRefused, RequestCharge},
     threads,
     tool::{CallError, CallFailure, Details, ToolOutput},
 };
@@ -32,7 +33,7 @@ use airlock_http::{
 };
 use airlock_ingress::RequestBody;
 use airlock_json::text_len;
-use airlock_requests::{ChargeRefused, RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_strings::cut;
 
 /// Maximum bytes of a name that an error repeats.

@@ -49,7 +49,7 @@ pub(super) async fn run(args: &IndexArgs) -> anyhow::Result<CommandOutcome> {
     }
     let index = PluginIndex { schema: SCHEMA.to_owned(), plugins };
     let path = directory.join(INDEX_FILE);
-    let json = serde_json::to_string_pretty(&index).context("the index is no JSON")?;
+    let json = serde_json::to_string_pretty(&index).context("the index is not JSON")?;
     replace(&path, &(json + "\n"))
         .with_context(|| format!("{} cannot be written", path.display()))?;
     output::line(&format!("wrote {} (plugins: {})", path.display(), index.plugins.len()))?;
@@ -122,14 +122,14 @@ pub(super) struct IndexedTool {
 impl PluginIndex {
     /// Parses an index. Fails if it lists a component that is not beside it.
     pub(super) fn parse(json: &[u8]) -> anyhow::Result<Self> {
-        let index: Self = serde_json::from_slice(json).context("it is no index of plugins")?;
+        let index: Self = serde_json::from_slice(json).context("it is not an index of plugins")?;
         ensure!(
             index.schema == SCHEMA,
             "its `schema` is {}, and this version of airlock reads {SCHEMA}",
             visible_line(&index.schema)
         );
         if let Some(plugin) = index.plugins.iter().find(|plugin| !is_component_name(&plugin.file)) {
-            bail!("it lists {}, which is no component beside it", visible_line(&plugin.file));
+            bail!("it lists {}, which is not a component beside it", visible_line(&plugin.file));
         }
         Ok(index)
     }

@@ -147,7 +147,7 @@ async fn download(url: &Url, network: &NetworkOptions) -> anyhow::Result<Compone
     let signature = downloads.get(&beside, MAX_SIGNATURE_BYTES).await;
     let signature = signature.with_context(|| format!("the signature of {place} is unknown"))?;
     let signature = signature.map(String::from_utf8).transpose();
-    let signature = signature.with_context(|| format!("the signature of {place} is no text"))?;
+    let signature = signature.with_context(|| format!("the signature of {place} is not text"))?;
     let mut segments = url.path_segments().into_iter().flatten();
     let file =
         PathBuf::from(segments.next_back().filter(|name| !name.is_empty()).unwrap_or("plugin"));

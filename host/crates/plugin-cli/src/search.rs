@@ -18,7 +18,7 @@ use airlock_registry::{Digest, Downloads};
 use airlock_strings::{MAX_LINE_BYTES, cut, visible_line};
 use airlock_terminal::{outcome::CommandOutcome, output, spinner::Spinner};
 
-/// Maximum size of an index, in bytes: thousands of plugins.
+/// Maximum size of an index, in bytes: thousands of plugins. It is read into memory from a server that the user only tries.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 /// Find a plugin in an index
@@ -171,10 +171,13 @@ impl IndexPlace {
 
 fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut json = Vec::new();
-    let read =
-        regular_file::open(path).and_then(|file| file.take(MAX_INDEX_BYTES).read_to_end(&mut json));
+    let read = regular_file::open(path)
+        .and_then(|file| file.take(MAX_INDEX_BYTES + 1).read_to_end(&mut json));
     let shown = path.display();
     match read {
+        Ok(length) if length as u64 > MAX_INDEX_BYTES => {
+            bail!("{shown} is larger than {MAX_INDEX_BYTES} bytes")
+        }
         Ok(_) => Ok(json),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             bail!("there is no {shown}: `airlock plugin index DIRECTORY` writes one")
@@ -198,5 +201,17 @@ mod tests {
             assert_eq!(IndexPlace::parse(place).expect("a place").beside(file), expected);
         }
         assert!(IndexPlace::parse("https://").is_err());
+    }
+
+    #[test]
+    fn an_index_of_the_maximum_size_is_read_and_a_larger_one_fails() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(INDEX_FILE);
+        let file = std::fs::File::create(&path).expect("a file");
+        file.set_len(MAX_INDEX_BYTES).expect("it grows");
+        assert_eq!(read_file(&path).expect("it is read").len() as u64, MAX_INDEX_BYTES);
+        file.set_len(MAX_INDEX_BYTES + 1).expect("it grows");
+        let error = read_file(&path).expect_err("it is too large").to_string();
+        assert!(error.ends_with("is larger than 16777216 bytes"), "{error}");
     }
 }

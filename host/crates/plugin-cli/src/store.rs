@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use airlock_core::{door::Keys, tenant::Tenant, units::Size};
 use airlock_store::{
     Database,
-    kv::{self, Holder, Usage},
+    kv::{self, Holder, StoreUsage},
 };
 use airlock_strings::visible_line;
 use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
@@ -87,7 +87,7 @@ pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<CommandOutcome> {
 /// The stores of a database, and the keys that name their holders.
 struct KeyValueStores<'k> {
     keys: &'k Keys,
-    usage: Vec<Usage>,
+    usage: Vec<StoreUsage>,
 }
 
 impl KeyValueStores<'_> {
@@ -109,14 +109,14 @@ impl KeyValueStores<'_> {
         Ok(CommandOutcome::Success)
     }
 
-    fn document(&self, usage: &Usage) -> Value {
+    fn document(&self, usage: &StoreUsage) -> Value {
         json!({
             "plugin": usage.plugin, "store": usage.name, "holder": self.name(usage.holder),
             "entries": usage.entries, "bytes": usage.bytes,
         })
     }
 
-    fn find(&self, plugin: &str, store: &str, holder: Holder) -> anyhow::Result<&Usage> {
+    fn find(&self, plugin: &str, store: &str, holder: Holder) -> anyhow::Result<&StoreUsage> {
         let of_name =
             self.usage.iter().filter(|usage| usage.plugin == plugin && usage.name == store);
         let found = of_name.clone().find(|usage| usage.holder == holder);

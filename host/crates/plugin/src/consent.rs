@@ -1,4 +1,4 @@
-//! The operator's consent to what a changed plugin would be granted without another word.
+//! The operator's consent to rights that a changed plugin would otherwise get by its existing grants.
 
 use std::collections::BTreeSet;
 

@@ -13,8 +13,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{Configured, Settings};
-use airlock_core::tool::{ClientName, Policy};
-use airlock_lock::{FileVersion, Pin};
+use airlock_core::{
+    file_version::FileVersion,
+    tool::{ClientName, Policy},
+};
+use airlock_lock::Pin;
 
 /// The entries of all plugins, by name.
 pub(super) struct PluginEntries(ArcSwap<BTreeMap<ClientName, Arc<PluginEntry>>>);

@@ -1,6 +1,6 @@
 //! Reasons that a plugin is not loaded.
 
-use super::{Change, Drift, MetadataError, Refusal, SignatureError, StoreError};
+use super::{Change, Drift, LoadRefusal, MetadataError, SignatureError, StoreError};
 use airlock_egress as egress;
 use airlock_lock::LockError;
 use airlock_sandbox::LoadError;
@@ -17,7 +17,7 @@ pub enum PluginError {
     Metadata(#[from] MetadataError),
     /// The plugin needs rights that are not granted, or the grant is invalid.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] LoadRefusal),
     /// The plugin differs from its accepted state.
     #[error(transparent)]
     Drift(#[from] Drift),

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::Profile;
-use airlock_core::{limit::GuestLimitSet, secret::SecretSource};
+use airlock_core::{limit::GuestLimitSet, profile::Profile, secret::SecretSource};
 use airlock_egress::{Injection, Rule};
 use airlock_sandbox::Access;
 

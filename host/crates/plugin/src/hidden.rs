@@ -7,7 +7,7 @@ use airlock_core::tool::ClientName;
 use airlock_sandbox::KvStore;
 use airlock_store::{
     Database,
-    kv::{Holder, Usage},
+    kv::{Holder, StoreUsage},
 };
 
 /// Entries of one store whose holders are not those of the grant.
@@ -47,7 +47,7 @@ pub(super) async fn report(database: &Database, plugin: &ClientName, stores: &[K
 fn find<'s>(
     plugin: &ClientName,
     stores: &'s [KvStore],
-    usage: &[Usage],
+    usage: &[StoreUsage],
 ) -> impl Iterator<Item = HiddenEntries<'s>> {
     stores.iter().filter_map(move |store| {
         let hidden = usage.iter().filter(|usage| {
@@ -73,8 +73,8 @@ mod tests {
         KvStore { name: name.to_owned(), max_bytes: 1, is_shared, is_cache: false }
     }
 
-    fn usage(plugin: &str, name: &str, holder: Holder, entries: u64) -> Usage {
-        Usage { plugin: plugin.to_owned(), name: name.to_owned(), holder, bytes: 1, entries }
+    fn usage(plugin: &str, name: &str, holder: Holder, entries: u64) -> StoreUsage {
+        StoreUsage { plugin: plugin.to_owned(), name: name.to_owned(), holder, bytes: 1, entries }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
 //! component. The [`Grant`] is the operator's and is part of the gateway's configuration. The
-//! [`Profile`] is the ceiling that the operator chose by name. The [`Rights`] of a plugin are
+//! [`Profile`](airlock_core::profile::Profile) is the ceiling that the operator chose by name. The [`Rights`] of a plugin are
 //! request ∩ grant ∩ ceiling. The [`Lock`](airlock_lock::Lock) records the accepted state; of a component in
 //! the store, its digest in the configuration does. No model, guest or client can change any of these
 //! documents: they are read only from the operator's files, and from the store that operators change.
@@ -23,7 +23,6 @@ mod lock_policy;
 mod manifest;
 mod metadata;
 mod plugins;
-mod profile;
 mod publisher;
 mod requested;
 mod rights;
@@ -46,12 +45,9 @@ pub use self::{
     },
     metadata::{Metadata, MetadataError},
     plugins::{Plugins, Reloaded, Resources},
-    profile::Profile,
     publisher::{BadPublisherKey, MAX_SIGNATURE_BYTES, PublisherKey, Publishers, SignatureError},
     requested::{RequestSummary, requested_limits},
-    rights::{ReadSecret, Reason, Refusal, Rights},
+    rights::{LoadRefusal, ReadSecret, Reason, Rights},
     settings::{Configured, Settings},
     unassigned::{StoreError, UnassignedStore},
 };
-pub use airlock_compile::{CompileHook, compiling};
-pub use airlock_sandbox::{DeclaredEffect, Effect};

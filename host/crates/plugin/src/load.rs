@@ -19,8 +19,8 @@ use airlock_sandbox::{Grants, HostResources, Limits, LoadError, Plugin, Tools};
 
 /// Time for the compiler to begin with a component that is inspected.
 const TURN: Duration = Duration::from_mins(5);
-/// Time for a component that is inspected to be compiled and to describe its tools. A child process that
-/// compiles is killed then; without one, compiling goes on, and others wait for its end.
+/// Time limit for a component that is inspected to be compiled and to describe its tools. After it, a child process that
+/// compiles is killed. Without a child process, compiling continues, and other components wait for its end.
 const INSPECTION: Duration = Duration::from_mins(5);
 
 /// Reason that a component was not inspected.

@@ -13,7 +13,7 @@ use std::{
 };
 
 pub use airlock_manifest::{BadManifest, SCHEMA, SECTION};
-use airlock_manifest::{Fault, Faults, KeyPath, MAX_BYTES, Source};
+use airlock_manifest::{Fault, Faults, KeyPath, MAX_BYTES, ManifestSource};
 use semver::Version;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
@@ -101,7 +101,7 @@ impl Manifest {
 
     /// Reads `plugin.toml` in a directory; `None` if there is no such file. Fails with all faults
     /// and their lines.
-    pub fn of_directory(directory: &Path) -> Result<Option<(Source, Self)>, BadManifest> {
+    pub fn of_directory(directory: &Path) -> Result<Option<(ManifestSource, Self)>, BadManifest> {
         let Some(source) = airlock_manifest::read(directory)? else { return Ok(None) };
         let manifest = Self::of_source(&source)?;
         Ok(Some((source, manifest)))
@@ -109,7 +109,7 @@ impl Manifest {
 
     /// Reads a `plugin.toml` whose schema of the configuration may have been set since it was read.
     /// Fails with all faults and their lines.
-    pub fn of_source(source: &Source) -> Result<Self, BadManifest> {
+    pub fn of_source(source: &ManifestSource) -> Result<Self, BadManifest> {
         source.locate(Self::read(&source.document))
     }
 

@@ -6,7 +6,8 @@ use minisign_verify::{Error as MinisignError, PublicKey, Signature};
 
 use airlock_lock::Pin;
 
-/// Maximum size of a signature, in bytes. One of `minisign` has about 300, with its comments.
+/// Maximum size of a signature, in bytes. One of `minisign` has about 300, with its comments. A registry or a server sends
+/// it, and it is held before anything of it is checked.
 pub const MAX_SIGNATURE_BYTES: u64 = 4 << 10;
 
 /// The publishers whose signatures count, by their names.

@@ -13,8 +13,11 @@ use std::{fmt, sync::Arc};
 
 pub(super) use self::http::of_any_host;
 use self::secrets::SecretRights;
-use super::{Grant, Manifest, Profile, Request, Requests};
-use airlock_core::secret::{Secret, SecretSource, SourceError};
+use super::{Grant, Manifest, Request, Requests};
+use airlock_core::{
+    profile::Profile,
+    secret::{Secret, SecretSource, SourceError},
+};
 use airlock_json::schema::CompiledSchema;
 use airlock_sandbox::{Denied, Grants, Limits, ToolNames};
 
@@ -31,7 +34,7 @@ pub struct Rights {
 
 /// Reasons that a plugin is not loaded, as messages for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Refusal {
+pub struct LoadRefusal {
     /// All reasons.
     pub reasons: Vec<Reason>,
 }
@@ -77,7 +80,7 @@ pub enum Reason {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for LoadRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons: Vec<_> = self.reasons.iter().map(Reason::to_string).collect();
         f.write_str(&reasons.join("; "))
@@ -114,7 +117,7 @@ impl Rights {
         manifest: Option<&Manifest>,
         grant: &Grant,
         read: ReadSecret<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, LoadRefusal> {
         let requests = manifest.map(|manifest| &manifest.request);
         let mut sides = Intersection { requests, grant, refusals: Vec::new(), notes: Vec::new() };
         sides.check_config(manifest);
@@ -144,7 +147,7 @@ impl Rights {
         if sides.refusals.is_empty() {
             Ok(Self { grants, limits, notes: sides.notes })
         } else {
-            Err(Refusal { reasons: sides.refusals })
+            Err(LoadRefusal { reasons: sides.refusals })
         }
     }
 }

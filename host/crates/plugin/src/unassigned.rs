@@ -6,7 +6,7 @@ use airlock_core::{tool::ClientName, units::Size};
 use airlock_sandbox::KvStore;
 use airlock_store::{
     Database, Unavailable,
-    kv::{Holder, TransferError, Usage},
+    kv::{Holder, StoreUsage, TransferError},
 };
 
 /// A granted store with entries whose holder the operator has not chosen.
@@ -39,7 +39,7 @@ pub enum StoreError {
 impl UnassignedStore {
     /// Returns the stores of a plugin for which the operator has to choose a holder. A grant with
     /// `shared` is a choice.
-    pub fn find(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
+    pub fn find(plugin: &ClientName, grant: &Grant, usage: &[StoreUsage]) -> Vec<Self> {
         let granted = unassigned(plugin, usage)
             .filter(|store| grant.kv.get(&store.store).is_some_and(|granted| !granted.shared));
         granted.collect()
@@ -72,7 +72,7 @@ pub(super) async fn settle(
 
 fn unassigned<'u>(
     plugin: &'u ClientName,
-    usage: &'u [Usage],
+    usage: &'u [StoreUsage],
 ) -> impl Iterator<Item = UnassignedStore> + 'u {
     let undecided = usage.iter().filter(|usage| {
         usage.holder == Holder::Unassigned && usage.plugin == plugin.as_str() && usage.entries > 0

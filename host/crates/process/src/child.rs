@@ -15,13 +15,13 @@ use tokio::{
 use crate::{
     command::Command,
     error::SpawnError,
-    guard::{self, Guard},
+    guard::{self, GuardHandle},
     platform::{self, ExitNotice, ProcessReach},
     tag,
     usage::ProcessUsage,
 };
 
-/// Time limit for killing what is left of a child, and for reaping it.
+/// Time limit for killing the remaining processes of a child, and for reaping it.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The three pipes of a child.
@@ -49,7 +49,7 @@ pub struct Child {
     process: tokio::process::Child,
     leader: Pid,
     exit: ExitNotice,
-    guard: Guard,
+    guard: GuardHandle,
     is_reaped: bool,
 }
 
@@ -68,7 +68,7 @@ impl Child {
     pub(crate) fn start(
         command: &Command,
         reach: &ProcessReach,
-        guard: Guard,
+        guard: GuardHandle,
     ) -> Result<(Self, Pipes), SpawnError> {
         let mut prepared = tokio::process::Command::new(&command.program);
         prepared

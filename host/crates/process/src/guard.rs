@@ -20,7 +20,7 @@ use crate::{
 const STACK_BYTES: usize = 256 << 10;
 
 /// Handle of the owner of a child. Dropping it has the guard kill all processes of the child.
-pub(crate) struct Guard(mpsc::Sender<Order>);
+pub(crate) struct GuardHandle(mpsc::Sender<Order>);
 
 /// Order to a guard.
 enum Order {
@@ -30,7 +30,7 @@ enum Order {
     Kill(oneshot::Sender<()>),
 }
 
-impl Guard {
+impl GuardHandle {
     /// Has the guard remember the present descendants of the child.
     pub(crate) fn remember(&self) {
         // The guard waits for orders as long as this handle exists.
@@ -56,7 +56,7 @@ pub(crate) async fn spawn(command: Command) -> Result<(Child, Pipes), SpawnError
     thread::Builder::new()
         .name("airlock-child".into())
         .stack_size(STACK_BYTES)
-        .spawn(move || guard(&command, &runtime, Guard(orders), &received, started))
+        .spawn(move || guard(&command, &runtime, GuardHandle(orders), &received, started))
         .map_err(SpawnError::Start)?;
     start.await.unwrap_or_else(|_| {
         Err(SpawnError::Start(io::Error::other("the thread that starts it has ended")))
@@ -67,7 +67,7 @@ pub(crate) async fn spawn(command: Command) -> Result<(Child, Pipes), SpawnError
 fn guard(
     command: &Command,
     runtime: &Handle,
-    handle: Guard,
+    handle: GuardHandle,
     orders: &mpsc::Receiver<Order>,
     started: oneshot::Sender<Result<(Child, Pipes), SpawnError>>,
 ) {

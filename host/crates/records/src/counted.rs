@@ -21,8 +21,9 @@ use airlock_store::call_log::{CallStatus, LoggedParty};
 pub(crate) const RECORDED: u32 = 600;
 /// Length of a period. It begins with the first such event after the end of the previous one.
 const PERIOD: Duration = Duration::from_mins(1);
-/// Maximum callers, one for each kind of events, that are counted apart in one period. Events of further callers are counted
-/// together.
+/// Maximum callers, one for each kind of events, that are counted apart in one period. An identity
+/// provider may have any number of users, and each count becomes an event. Events of further
+/// callers are counted together.
 const MAX_CALLERS: usize = 1_024;
 
 /// The events of the running period that no limit bounds.

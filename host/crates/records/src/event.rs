@@ -13,17 +13,15 @@ use airlock_core::{
     tenant::Tenant,
     tool::{CallError, GuardAct, HostCode, SourceSet, Tool, ToolOutput, Trust},
 };
-use airlock_store::call_log::{CallStatus, LoggedParty};
+use airlock_store::call_log::{CallStatus, LoggedParty, MAX_TEXT_BYTES};
 use airlock_strings::cut;
 use serde_json::json;
 use uuid::Uuid;
 
 /// Approximate memory of an event without its contents, in bytes.
 const EVENT_BYTES: usize = 1_024;
-/// Longest text of a caller, a tool or a provider in a record, in bytes: its sender chooses it, and each record repeats
-/// it.
-pub(crate) const MAX_TEXT_BYTES: usize = 256;
-/// Most sources in a record. Their names take less than 7 KB.
+/// Most sources in a record: a script may have read from all servers. Their names take less than
+/// 7 KB of the 64 KiB that an event may have. The number of further ones stands beside them.
 const MAX_SOURCES: usize = 100;
 
 /// An event. Everything that is recorded is one.
@@ -331,9 +329,16 @@ impl ResultContent {
     }
 }
 
-/// Returns the sources that a record has: the first ones.
+/// Returns the sources that a record has: the first ones, and `2 more` if there are two further ones. No
+/// client has such a name.
 fn recorded(sources: &SourceSet) -> SourceSet {
-    sources.names().take(MAX_SOURCES).collect()
+    let mut names = sources.names();
+    let mut recorded: SourceSet = names.by_ref().take(MAX_SOURCES).collect();
+    let further = names.count();
+    if further > 0 {
+        recorded.insert(&format!("{further} more"));
+    }
+    recorded
 }
 
 /// Returns whether a call may change something. A source that the operator does not trust may say of a tool
@@ -438,5 +443,21 @@ impl RecordEvent {
             Self::Model(_) | Self::Counted(_) | Self::Lost(_) => 0,
         };
         EVENT_BYTES + contents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_a_hundred_sources_and_the_number_of_further_ones() {
+        let names: Vec<_> = (0..MAX_SOURCES + 2).map(|number| format!("s{number:03}")).collect();
+        let all: SourceSet = names.iter().map(String::as_str).collect();
+        let marked = recorded(&all);
+        assert_eq!(marked.names().count(), MAX_SOURCES + 1);
+        assert!(marked.contains("2 more") && marked.contains("s099") && !marked.contains("s100"));
+        let fits: SourceSet = names[..MAX_SOURCES].iter().map(String::as_str).collect();
+        assert_eq!(recorded(&fits), fits);
     }
 }

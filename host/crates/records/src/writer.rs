@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! take ─► render ─► write ─► settled
-//!                   ▲   │ fails: the callers that wait are told, and
+//!                   ▲   │ fails: the waiting callers are notified, and
 //!                   └───┘ the same batch is tried again after a pause
 //! ```
 

@@ -1,9 +1,9 @@
-//! Components that travel: the client of the OCI distribution protocol, and downloads from URLs.
+//! Components in registries and at URLs: a client of the OCI distribution protocol, and bounded downloads.
 //!
 //! A [`Registry`] pulls and pushes the artifact that a [`Reference`] names; [`Downloads`] gets files from
 //! URLs. Everything that a server sends is bounded, and everything that has a digest is compared with it.
-//! Plain HTTP is for loopback, unless [`PlainHttp::Anywhere`]. Credentials of a registry go to it and to
-//! the token service that it names, never along a redirect.
+//! Plain HTTP is permitted only to loopback addresses, unless [`PlainHttp::Anywhere`] is set. Credentials of a registry
+//! are sent to it and to the token service that it names, never along a redirect.
 //!
 //! This crate knows neither plugins nor signatures: a signature is the text of an annotation.
 

@@ -20,7 +20,8 @@ const LAYER: &str = "application/wasm";
 const LAYERS: [&str; 2] = [LAYER, "application/vnd.wasm.content.layer.v1+wasm"];
 /// Maximum size of a manifest, in bytes: what the protocol asks registries to take.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 4 << 20;
-/// Maximum layers of a manifest. The component is one of them, and nothing else is read.
+/// Maximum layers of a manifest. The component is one of them, and nothing else is read. They are counted when the manifest
+/// has been parsed: one of [`MAX_MANIFEST_BYTES`] has at most 40,000, which take less than 10 MB.
 const MAX_LAYERS: usize = 16;
 /// Annotation with a signature of the component, as `minisign` writes it.
 const SIGNATURE: &str = "io.github.airlock-gateway.minisig";

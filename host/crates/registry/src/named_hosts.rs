@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use airlock_egress::{Guard, Unreachable};
+use airlock_egress::{GuardedResolver, Unreachable};
 use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Host;
@@ -22,9 +22,9 @@ pub(crate) struct NamedHosts(Arc<NamedHostsState>);
 
 struct NamedHostsState {
     /// Resolves every name. Addresses that are never reached are an error.
-    resolver: Guard,
+    resolver: GuardedResolver,
     /// Guard of the first server as its URL names it. It tells private addresses from public ones, unless it permits both.
-    guard: Guard,
+    guard: GuardedResolver,
     /// The first server.
     own: String,
     /// True once the first server has had private addresses alone, or if it is one as its URL names it.
@@ -43,11 +43,11 @@ struct PrivateAddress(String);
 impl NamedHosts {
     /// Creates the resolver of the client of a server. Fails if the host is an address that is never reached.
     pub(crate) fn new(own: &Host<&str>) -> Result<Self, Unreachable> {
-        Self::with_resolver(own, Guard::new(own, true)?)
+        Self::with_resolver(own, GuardedResolver::new(own, true)?)
     }
 
-    fn with_resolver(own: &Host<&str>, resolver: Guard) -> Result<Self, Unreachable> {
-        let guard = Guard::new(own, false)?;
+    fn with_resolver(own: &Host<&str>, resolver: GuardedResolver) -> Result<Self, Unreachable> {
+        let guard = GuardedResolver::new(own, false)?;
         Ok(Self(Arc::new(NamedHostsState {
             resolver,
             own: own.to_string(),
@@ -141,7 +141,7 @@ mod tests {
     ) -> (HttpClient, NamedHosts) {
         let url = Url::parse(url).expect("a URL");
         let own = url.host().expect("a host");
-        let resolver = Guard::with_resolver(&own, true, Arc::new(Names(names)));
+        let resolver = GuardedResolver::with_resolver(&own, true, Arc::new(Names(names)));
         let hosts = resolver.and_then(|resolver| NamedHosts::with_resolver(&own, resolver));
         let hosts = hosts.map_err(|error| error.to_string()).expect("a permitted host");
         let client = HttpClient::with_hosts(&url, PlainHttp::Loopback, hosts.clone());

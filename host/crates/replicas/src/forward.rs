@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::warn;
 
 use super::Replicas;
-use airlock_core::replica::ReplicaId;
+use airlock_core::{memory::RequestMemory as _, replica::ReplicaId, request_memory::RequestCharge};
 use airlock_egress::https::{HttpsBody, HttpsError};
 use airlock_http::{
     body::{self, BodySettings},
@@ -23,8 +23,6 @@ use airlock_http::{
     respond::{ApiError, Reply},
 };
 use airlock_ingress::{Parts, Payload, RequestBody};
-use airlock_model::RequestMemory as _;
-use airlock_requests::RequestCharge;
 use airlock_strings::with_causes;
 
 /// Header of a forwarded request, with the identifier of the gateway that forwards it. Such a request
@@ -53,7 +51,7 @@ const OF_RESPONSE: [HeaderName; 4] = [
     header::DATE,
     header::VARY,
 ];
-/// Time without any part of a stream after which it is given up. Gateways send a comment every 15
+/// Time without any part of a stream after which the stream is aborted. Gateways send a comment every 15
 /// seconds.
 const SILENCE: Duration = Duration::from_mins(1);
 /// Time for the response to a request that runs nothing to begin.
@@ -213,8 +211,9 @@ async fn next(body: &mut HttpsBody) -> Result<Option<Bytes>, ApiError> {
 
 /// Returns the error for a request that a failure has left without a response; `None` if the other gateway has ended.
 ///
-/// One that cannot be reached, because the network or a certificate has failed, may still run: a client that is told
-/// that its call has expired makes the call again. It counts as ended once its announcement is old.
+/// A gateway that cannot be reached, because the network or a certificate has failed, may still run. If its clients
+/// received the error that their calls have expired, they would make the calls again. The gateway counts as ended once its
+/// announcement is old.
 fn without_response(error: &HttpsError) -> Option<ApiError> {
     if !error.is_before_request() {
         return Some(unanswered());

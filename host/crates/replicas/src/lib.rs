@@ -1,8 +1,7 @@
-//! The gateways that share the store of this one, and which of them has what a handle opens.
+//! Replicas: the gateways that share the store of this one. Finds the replica that has the state of a handle.
 //!
-//! A gateway with a `replica_url` announces it in the store, again and again. The others know it for as
-//! long as its announcements are recent, and only announced URLs are ever connected to: a handle selects
-//! one of them.
+//! A gateway with a `replica_url` announces the URL in the store at regular intervals. The other gateways know it
+//! while its last announcement is recent. They connect only to announced URLs: a handle selects one of them.
 
 mod forward;
 mod trust;

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::{RequestParts, Sender};
 use airlock_catalog::ToolSource;
+use airlock_conversation::Object;
 use airlock_core::door::Origin;
-use airlock_model::Object;
 
 /// Member of the `airlock` object with the missing sources.
 const UNAVAILABLE: &str = "unavailable";

@@ -2,19 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{ModelTools, RequestCharge, RequestParts, Sender};
+use super::{ModelTools, RequestParts, Sender};
 use airlock_agent::{self as agent, RequestObserver, Run, TokenVisibility};
-use airlock_conversation::Wire;
+use airlock_conversation::{Object, Wire};
 use airlock_core::{
     door::{Caller, Hearing, Origin, ToolMode},
+    memory::MemoryBudget,
+    request_memory::RequestCharge,
     tool::QuestionKinds,
 };
-use airlock_model::{MemoryBudget, Object, Prompt};
+use airlock_model::Prompt;
 
 /// Options of a request to a model about the gateway's tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolOptions {
-    /// Whether the `airlock` object has the estimated tokens of tools.
+    /// True if the `airlock` object has the estimated tokens of tools.
     pub tokens: TokenVisibility,
     /// Way in which tools for scripts are offered; `None` leaves it to the configuration.
     pub mode: Option<ToolMode>,

@@ -2,7 +2,8 @@
 //!
 //! A request has a [`Sender`], who is authenticated by what receives the request. [`RequestParts`] are
 //! the parts of the gateway that the request uses: the tools that it sees, the model that it asks, the
-//! approvals that it waits for. What it holds in memory is charged to a [`RequestCharge`].
+//! approvals that it waits for. What it holds in memory is charged to a
+//! [`RequestCharge`](airlock_core::request_memory::RequestCharge).
 //!
 //! | file | purpose |
 //! |---|---|
@@ -11,20 +12,17 @@
 //! | `availability` | sources of tools that were never listed |
 //! | `chat` | starts the agent loop for a chat |
 //! | `current` | approvals of calls that wait in a request |
-//! | `memory` | the memory of all requests in flight |
 //!
 //! This crate knows neither HTTP nor the forms of requests, and makes no decisions about tools: the door does.
 
 mod availability;
 mod chat;
 mod current;
-mod memory;
 mod parts;
 mod sender;
 
 pub use self::{
     chat::{PreparedChat, ToolOptions},
-    memory::{ChargeRefused, Memory, REQUEST_BYTES, RequestCharge},
     parts::{ModelTools, RequestParts},
     sender::Sender,
 };

@@ -5,15 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Memory, Sender, ToolOptions, current::CurrentApprovals};
+use super::{Sender, ToolOptions, current::CurrentApprovals};
 use airlock_agent::{
     self as agent, ApprovalList, Approver, Run,
     recall::{Keeper, Recall},
     results::Results,
 };
 use airlock_catalog::Catalog;
-use airlock_core::door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View};
-use airlock_model::{Models, Object};
+use airlock_conversation::Object;
+use airlock_core::{
+    door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View},
+    request_memory::Memory,
+};
+use airlock_model::Models;
 use airlock_scripts::runs::Runs;
 
 /// Member of the `airlock` object with the way in which tools are offered.

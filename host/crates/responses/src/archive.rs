@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use airlock_agent::EXTENSION;
+use airlock_conversation::Object;
+use airlock_core::request_memory::RequestCharge;
 use airlock_json as json;
-use airlock_model::Object;
-use airlock_requests::RequestCharge;
 use airlock_store::{
     LazyDatabase, OwnerId, Unavailable,
     responses::{NewResponse, PutError, ResponseBounds, Responses, Texts},

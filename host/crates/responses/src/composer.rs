@@ -13,18 +13,20 @@ use super::{
 use airlock_agent::{
     CallEnded, CallStarted, Completion, EXTENSION, Event, recall::items::OutputKeeper,
 };
-use airlock_conversation::Delta;
+use airlock_conversation::{Delta, Object};
 use airlock_core::{
     door::{Caller, Origin},
+    memory::RequestMemory as _,
+    request_memory::RequestCharge,
     tenant::Tenant,
     threads,
     tool::HostCode,
 };
 use airlock_http::respond::ApiError;
-use airlock_json as json;
-use airlock_json::weight::object_weight;
-use airlock_model::{Object, RequestMemory as _, weight};
-use airlock_requests::RequestCharge;
+use airlock_json::{
+    self as json,
+    weight::{object_weight, weight},
+};
 
 /// Label of the gateway's own tools.
 const OWN_LABEL: &str = "airlock";
@@ -324,10 +326,9 @@ mod tests {
     use super::*;
     use crate::translate::{BuiltinTools, prepare};
     use airlock_conversation::chat::ReplyReader;
-    use airlock_core::{door::Filter, threads::INLINE_BYTES};
+    use airlock_core::{door::Filter, request_memory::Memory, threads::INLINE_BYTES};
     use airlock_fakes as fake;
-    use airlock_model::object;
-    use airlock_requests::Memory;
+    use airlock_json::object;
 
     #[tokio::test]
     async fn a_long_piece_and_the_end_of_a_long_item_are_not_composed_on_a_worker() {

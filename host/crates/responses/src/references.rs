@@ -11,10 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{StoredResponses, items, stored as store};
+use airlock_core::request_memory::RequestCharge;
 use airlock_http::respond::ApiError;
-use airlock_json as json;
-use airlock_model::weight;
-use airlock_requests::RequestCharge;
+use airlock_json::{self as json, weight::weight};
 use airlock_store::responses::ResponseList;
 use airlock_strings::cut;
 

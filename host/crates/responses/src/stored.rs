@@ -7,6 +7,7 @@ use serde_json::Value;
 use tracing::error;
 
 use super::archive::{Archive, CLOSED};
+use airlock_core::request_memory::RequestCharge;
 use airlock_http::{
     body::{self, BodySettings},
     memory::for_stored,
@@ -14,14 +15,15 @@ use airlock_http::{
     work,
 };
 use airlock_json::{Caps, RawObject};
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_store::responses::{ReadError, ResponseList, Responses, StoredTurn, Texts};
 
 /// Copies of a stored text while it is read: as the store returns it, and joined with the others. A
 /// tree of it is charged when it is built.
 const READ_COPIES: usize = 2;
 /// Maximum number of responses before a new one, and of lists of items that its input refers to. All are
-/// read in one step, which keeps the store from others of the same owner.
+/// read in one step, which keeps the store from others of the same owner. So many with 250 tokens each
+/// have a million, as many as the largest models read.
 const MAX_TURNS: usize = 4_096;
 /// Start of an identifier.
 const PREFIX: &str = "resp_";

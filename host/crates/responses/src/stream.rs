@@ -7,12 +7,12 @@ use futures_util::future::BoxFuture;
 
 use super::composer::Composer;
 use airlock_agent::{Event, Run};
+use airlock_conversation::Object;
 use airlock_core::threads::{self, INLINE_BYTES};
 use airlock_http::{
-    events::{self, Source},
+    events::{self, EventSource},
     respond::ApiError,
 };
-use airlock_model::Object;
 
 /// One streamed Response.
 pub struct ResponseStream {
@@ -74,7 +74,7 @@ impl ResponseStream {
     }
 }
 
-impl Source for ResponseStream {
+impl EventSource for ResponseStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.waiting.pop_front() {

@@ -9,7 +9,7 @@ use airlock_core::{
     door::{Admitted, Arguments, CallId, Chain, Origin},
     run::AnswerError,
     threads,
-    tool::{CallError, ErrorKind, HostCode, ToolName, ToolOutput},
+    tool::{CallError, Content, ErrorKind, HostCode, ToolName, ToolOutput},
 };
 use airlock_json::schema::CompiledSchema;
 use airlock_sandbox::{
@@ -27,7 +27,8 @@ use crate::{
     printed::PrintedText,
 };
 
-/// Failures of functions that are kept, to tell which of them a script did not handle.
+/// Failures of functions that are kept, to tell which of them a script did not handle: the last ones. A script may make
+/// 20,000 calls that fail.
 const MAX_FAILURES: usize = 64;
 
 /// Makes the calls of one script.
@@ -143,7 +144,7 @@ impl FunctionCalls {
             let left = room.checked_sub(bytes as u64);
             *room = left.ok_or_else(|| too_large(self.memory_bytes))?;
         }
-        Ok(answer.map(as_text).map_err(CallError::from))
+        Ok(answer.map_err(CallError::from))
     }
 
     /// Decides one call. An error stops the script.
@@ -379,18 +380,9 @@ fn too_large(memory_bytes: u64) -> CallError {
     CallError::new(ErrorKind::LimitReached, HostCode::Memory, message)
 }
 
-/// Returns the result of a function with its value as JSON text, from which the executor makes the same value: the results
-/// of a block wait for each other, and as trees they take up to ninety times as much memory.
-fn as_text(output: ToolOutput) -> ToolOutput {
-    match output.structured {
-        Some(value) => ToolOutput::text(value.to_string()),
-        None => output,
-    }
-}
-
 /// Returns the value of a function as JSON text.
 fn text(output: &ToolOutput) -> String {
-    output.structured.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string)
+    output.content.first().and_then(Content::as_text).unwrap_or("null").to_owned()
 }
 
 #[cfg(test)]
@@ -421,6 +413,17 @@ mod tests {
 
     fn call(function: &str, arguments: &str) -> ScriptCall {
         ScriptCall { tool: function.to_owned(), arguments: arguments.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_value_is_passed_and_kept_as_text() {
+        let calls = calls();
+        *calls.made.lock() = MadeCalls::new(RunJournal::new(Vec::new(), true, false));
+        let answers = calls.make(vec![call("free", "{}")], false).await;
+        let answers = answers.expect("the script goes on");
+        assert_eq!(*answers[0].as_ref().expect("it succeeds"), ToolOutput::text("1"));
+        let entries = calls.take().journal.into_entries();
+        assert_eq!(entries[0].state, CallState::Value("1".to_owned()));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! A dump says which calls are approved, what calls have returned, and which limits the run has, and is believed. All that is
 //! in one is still bounded and checked, and each call that was not answered is decided by the door.
 //!
-//! Nothing is built of a dump before its memory is known: a document can take eighty times as much memory
+//! Nothing is built of a dump before its memory is known: a document can take 150 times as much memory
 //! as it has bytes. So the digest is that of the bytes, and the document is measured before it is parsed.
 
 mod error;
@@ -33,6 +33,8 @@ const MAX_DOCUMENT_BYTES: usize = MAX_DUMP_BYTES + (64 << 20);
 const MAGIC: &[u8] = b"airlock-run ";
 /// The version that this program writes and reads.
 const VERSION: &[u8] = b"1";
+/// Bytes before the document: the lines with the version and with the digest.
+const HEAD_BYTES: usize = MAGIC.len() + VERSION.len() + 1 + 64 + 1;
 
 /// A run as bytes, to be kept and to be loaded in another process: a [`PendingRun`](crate::PendingRun), or the journal of a
 /// finished one.
@@ -98,8 +100,22 @@ impl RunDump {
         self.0
     }
 
-    /// Writes a run.
-    pub(crate) fn new(content: &RunContent, output: &str, is_finished: bool) -> Self {
+    /// Writes a run. Fails if that takes more than [`MAX_DUMP_BYTES`]: it could not be read again.
+    pub(crate) fn new(
+        content: &RunContent,
+        output: &str,
+        is_finished: bool,
+    ) -> Result<Self, BadDump> {
+        Self::within(MAX_DUMP_BYTES, content, output, is_finished)
+    }
+
+    /// Writes a run. Fails if that takes more than `max_bytes`.
+    fn within(
+        max_bytes: usize,
+        content: &RunContent,
+        output: &str,
+        is_finished: bool,
+    ) -> Result<Self, BadDump> {
         let functions = content.functions.entries().map(|(name, entry)| StoredFunction {
             name: name.into(),
             parameters: Cow::Borrowed(&entry.parameters),
@@ -119,9 +135,13 @@ impl RunDump {
         };
         let document =
             serde_json::to_vec(&document).expect("keys are strings, and memory takes the text");
+        let found = HEAD_BYTES + document.len();
+        if found > max_bytes {
+            return Err(BadDump::TooLarge { found });
+        }
         let digest = hex(&Sha256::digest(&document));
         let head = [MAGIC, VERSION, b"\n".as_slice(), digest.as_bytes(), b"\n".as_slice()];
-        Self([head.concat(), document].concat())
+        Ok(Self([head.concat(), document].concat()))
     }
 
     fn document(&self) -> Result<RunDocument<'static>, BadDump> {

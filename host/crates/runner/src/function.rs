@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::depth::nests_within;
 
-/// Levels of the details of a failure: writing them as text recurses.
+/// Levels of the details of a failure, half of those that JSON may have here: writing them as text recurses.
 const MAX_DATA_LEVELS: usize = 64;
 /// Memory of the details of a failure. Eight megabytes of empty lists take more than the 320 MiB of the document of a dump.
 const MAX_DATA_BYTES: usize = 16 << 20;

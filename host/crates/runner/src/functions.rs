@@ -331,14 +331,14 @@ struct PreparedBody {
 struct TooDeep;
 
 impl Provider for Bodies {
-    /// Runs a function until it ends, or until the script is stopped, which drops the future.
-    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+    /// Runs a function until it ends, or until the script is stopped, which drops the future. Returns its value as text.
+    fn call(&self, mut call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
             let name = call.tool().name.clone();
             let Some(PreparedBody { body, output }) = self.0.get(&call.tool().original) else {
                 return Err(CallError::not_found(name.as_str()));
             };
-            let arguments = read_arguments(&call).await;
+            let arguments = read_arguments(&mut call).await;
             let chain = call.chain();
             let context = CONTEXT.try_with(Clone::clone).ok().flatten();
             let deadline = chain.deadline();
@@ -353,7 +353,10 @@ impl Provider for Bodies {
                 let tenant = chain.tenant();
                 threads::check_result(tenant, &name, output.as_ref(), &mut result).await?;
             }
-            Ok(result)
+            // As JSON text, from which the executor makes the same value: the results of a block wait for each other, and as
+            // trees they take up to 150 times as much memory.
+            let value = result.structured.unwrap_or_default();
+            Ok(ToolOutput::text(value.to_string()))
         })
     }
 }

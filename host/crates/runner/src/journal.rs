@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::RunError;
 
 /// Maximum bytes of the arguments and answers that a journal keeps. A call beyond it ends the run, unless it may be repeated.
+/// A run that waits has all of them in memory; as strings of JSON, in a dump, they take up to six times as many, which is
+/// less than a dump may have.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// Name of the bound in errors.
 pub(crate) const KEPT_BYTES: &str = "bytes of a journal";
@@ -83,7 +85,7 @@ pub(crate) enum RunStop {
 }
 
 impl RunStop {
-    /// Returns the error of the run; `None` if it goes on after a decision.
+    /// Returns the error of the run; `None` if it can be resumed after a decision.
     pub(crate) fn into_error(self) -> Option<RunError> {
         Some(match self {
             Self::Pending => return None,

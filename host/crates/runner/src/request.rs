@@ -12,9 +12,11 @@ use crate::{
     journal::JournalEntry,
 };
 
-/// Maximum bytes of a script.
+/// Maximum bytes of a script: four times as many as a model may send to a gateway. An executor parses it in each run, and
+/// again in each replay.
 pub const MAX_CODE_BYTES: usize = 256 << 10;
-/// Maximum bytes of the inputs of a run, as JSON.
+/// Maximum bytes of the inputs of a run, as JSON. They are copied into the sandbox, where their values take several times as
+/// much of its memory, and are kept with a run that waits. Larger data is for a function to read.
 pub const MAX_INPUT_BYTES: usize = 16 << 20;
 /// Global that has the value of a script.
 const RESULT: &str = "result";

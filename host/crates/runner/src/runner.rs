@@ -217,6 +217,8 @@ fn end(
         let entries = journal.into_entries();
         RunDump::new(&RunContent { entries, lines, ..content }, &output, true)
     });
+    // One that is too large could not be replayed.
+    let journal = journal.and_then(Result::ok);
     Ok(RunState::Finished(FinishedRun {
         value: value.filter(|value| *value != Value::Null),
         output,

@@ -2,7 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-/// Most instances that run at the same time.
+/// Most scripts that run at the same time. Each is an instance of a sandbox, of 64 MiB by default and of 1 GiB at most, so
+/// that all may take 62 GiB by default.
 const MAX_CONCURRENT: u32 = 1_000;
 
 /// Called with a message for people.
@@ -54,7 +55,9 @@ pub enum RunnerError {
     #[error("the sandbox cannot be made")]
     Sandbox(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The program was built without the feature of the language.
-    #[error("this program was built without the language {language}: turn its feature on")]
+    #[error(
+        "this program was built without the language {language}: enable the Cargo feature of this name"
+    )]
     Language {
         /// Name of the language, and of the feature.
         language: &'static str,

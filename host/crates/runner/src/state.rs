@@ -12,7 +12,8 @@ use crate::{
     request::RunContent,
 };
 
-/// Maximum memory of the arguments of all calls that wait, as values. Their texts may take a hundred times as much.
+/// Maximum memory of the arguments of all calls that wait, as values. A script chooses them, and their texts may take a
+/// hundred and fifty times as much.
 const MAX_SHOWN_BYTES: usize = 64 << 20;
 /// Name of the bound in errors.
 pub(crate) const SHOWN_BYTES: &str = "bytes of pending calls";
@@ -41,7 +42,7 @@ pub struct FinishedRun {
     /// Calls of functions that the script has made.
     pub calls: u32,
     /// The run with the answers of its calls, for [`Runner::replay`](crate::Runner::replay), if it was
-    /// [requested](crate::RunRequest::journal).
+    /// [requested](crate::RunRequest::journal) and takes at most [`MAX_DUMP_BYTES`](crate::MAX_DUMP_BYTES).
     pub journal: Option<RunDump>,
 }
 
@@ -164,8 +165,10 @@ impl PendingRun {
         self
     }
 
-    /// Returns the run as bytes, with the decisions so far, to be [loaded](Self::load) in another process.
-    pub fn dump(&self) -> RunDump {
+    /// Returns the run as bytes, with the decisions so far, to be [loaded](Self::load) in another process. Fails with
+    /// [`BadDump::TooLarge`] if it takes more than [`MAX_DUMP_BYTES`](crate::MAX_DUMP_BYTES), for which it has to print much
+    /// more than it may by default: it can be resumed in this process alone.
+    pub fn dump(&self) -> Result<RunDump, BadDump> {
         RunDump::new(&self.content, &self.output, false)
     }
 

@@ -6,8 +6,8 @@
 //! where calls come from; calls that guests make go back through the
 //! [`door`](airlock_core::door).
 //!
-//! All that only plugins need is in the module `plugin`, and in a module `plugin` of the contract, and that of guards in
-//! modules `guard`. It is there with the feature of this crate `plugins`. Without it, the sandbox runs scripts alone.
+//! The code for plugins is in the module `plugin` and in the module `plugin` of the contract; the code for guards is in
+//! modules named `guard`. Both need the feature `plugins` of this crate. Without it, the sandbox runs only scripts.
 
 mod contract;
 mod error;

@@ -2,9 +2,9 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `contract`, `plain`, `tool_guest` | components of each version of the contract, and without it; what they have in common |
-//! | `imports`, `wasi` | what they may import, of Airlock's own interfaces and of WASI |
-//! | `grants`, `effects`, `rights`, `off_limits` | what each of their tools may do |
+//! | `contract`, `plain`, `tool_guest` | components of each version of the contract, components without it, and their common part |
+//! | `imports`, `wasi` | the interfaces that plugins may import: Airlock's own, and WASI |
+//! | `grants`, `effects`, `rights`, `off_limits` | the rights of each tool |
 //! | `side`, `log`, `uses`, `late_fuel` | one call of a plugin on the host's side |
 //! | `descriptors`, `schemas`, `inspect` | their tools, without running them |
 
@@ -30,12 +30,10 @@ use std::sync::Arc;
 use airlock_circuit::Circuit;
 use airlock_core::{
     door::{Admitted, Chain, Provider},
-    log_rate::LogRate,
     secret::{Scrubber, scrubbed},
     tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput, content_size},
 };
 use airlock_egress::Outlet;
-use airlock_store::Database;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tracing::{debug, warn};
@@ -44,9 +42,7 @@ use wasmtime::component::{Component, Linker};
 pub(crate) use self::contract::open;
 pub use self::{
     effects::{DeclaredEffect, Effect, Effects},
-    grants::{
-        Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
-    },
+    grants::{Access, Denied, Directory, Grants, HostResources, KvStore, Quota, ToolNames},
     inspect::{
         contract_version, embed_tools, embedded_tools, exports_contract, is_guard,
         supported_contracts,
@@ -56,7 +52,7 @@ pub use self::{
     uses::{ToolUses, Use, UseRecorder},
 };
 use self::{
-    rights::{Rights, ToolRights},
+    rights::{PluginParts, Rights, ToolRights},
     schemas::Schemas,
     side::PluginSide,
     tool_guest::{Returned, ToolGuest},
@@ -83,15 +79,12 @@ const DESCRIBE: Limits = Limits {
 /// A compiled and linked plugin with its grants.
 pub struct Plugin {
     runner: GuestRunner,
-    client: ClientName,
+    parts: PluginParts,
     guest: Box<dyn ToolGuest>,
     schemas: Schemas,
     circuit: Circuit,
-    /// Rate limit on the log lines of its calls.
-    log: Arc<LogRate>,
     limits: Limits,
     rights: Rights,
-    database: Option<Database>,
     /// Directories of the whole grant, which the tools share.
     mounts: Mounts,
     native_bytes: usize,
@@ -122,16 +115,17 @@ impl Plugin {
             reason: format!("no place for scratch directories: {error}"),
         })?;
         let native = component.image_range();
+        let HostResources { database, egress } = host;
+        let circuit = Circuit::new(client.clone(), limits.deadline, limits.fuel);
+        let parts = PluginParts { client, log: Arc::default(), database };
         Ok(Self {
-            circuit: Circuit::new(client.clone(), limits.deadline, limits.fuel),
-            log: Arc::default(),
-            rights: Rights::new(&client, grants, &host),
+            rights: Rights::new(&parts, grants, egress.as_ref()),
             runner,
-            client,
+            parts,
             guest,
             schemas: Schemas::default(),
+            circuit,
             limits,
-            database: host.database,
             mounts,
             native_bytes: native.end.addr() - native.start.addr(),
         })
@@ -153,7 +147,7 @@ impl Plugin {
         if let Some(section) = descriptors::find(wasm)? {
             return descriptors::parse(section);
         }
-        debug!(plugin = %self.client, "no tool descriptors are embedded; asking the plugin");
+        debug!(plugin = %self.parts.client, "no tool descriptors are embedded; asking the plugin");
         self.describe().await
     }
 
@@ -172,8 +166,9 @@ impl Plugin {
     /// Returns the tools that the component itself reports, with everything denied. Descriptors
     /// that its build embedded are ignored.
     pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
-        let name = ToolName::new(&self.client, "describe");
-        let call = PluginSide::denied(self.client.clone(), self.log.clone()).call(name, DESCRIBE);
+        let PluginParts { client, log, .. } = &self.parts;
+        let name = ToolName::new(client, "describe");
+        let call = PluginSide::denied(client.clone(), log.clone()).call(name, DESCRIBE);
         let described = self
             .runner
             .run(None, || Ok(call), async |store| self.guest.describe(store).await)
@@ -186,21 +181,23 @@ impl Plugin {
         let tenant = call.chain().tenant();
         let schemas = &self.schemas;
         schemas.check_arguments(&tool.original, &tool.name, tenant, call.arguments()).await?;
-        let permit = self.circuit.permit(call.chain().tenant(), &tool.name)?;
-        let result = self.run(call).await;
+        let permit = self.circuit.permit(tenant, &tool.name)?;
+        let result = self.run(&call).await;
         permit.end(&result);
         result
     }
 
-    async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
-        let tool = call.tool().clone();
+    async fn run(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
+        let tool = call.tool();
         let name = &tool.name;
         let arguments = call.arguments().as_str();
         let chain = call.chain();
         let rights = self.rights.for_tool(&tool.original);
         let grants = &rights.grants;
-        let recorder =
-            grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
+        let recorder = grants
+            .recorder
+            .as_ref()
+            .map(|recorder| recorder.of_call(&self.parts.client, &tool.original));
         let answered = self
             .runner
             .run(
@@ -238,20 +235,16 @@ impl Plugin {
         &self,
         tool: &ToolName,
         chain: &Chain,
-        rights: &ToolRights,
+        rights: &Arc<ToolRights>,
         recorder: Option<&CallRecorder>,
     ) -> Result<Call<PluginSide>, CallError> {
-        let ToolRights { grants, outlet, origin } = rights;
+        let ToolRights { grants, outlet, .. } = &**rights;
         let memory = &self.runner.memory;
         let tenant = chain.tenant();
-        let wasi = Wasi::granted(&self.client, tenant, grants, &self.mounts, memory, recorder)
+        let wasi = Wasi::granted(rights, tenant, &self.mounts, memory, recorder)
             .map_err(|cause| CallError::unavailable(tool.clone(), cause))?;
         let guest = PluginSide {
-            client: self.client.clone(),
-            log: self.log.clone(),
-            origin: origin.clone(),
-            grants: grants.clone(),
-            database: self.database.clone(),
+            rights: rights.clone(),
             outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder)),
             wasi,
             recorder: recorder.cloned(),

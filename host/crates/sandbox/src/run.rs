@@ -1,7 +1,6 @@
 //! One call of a guest: it waits for a slot, runs in a store of its own within its limits, and its
 //! end is classified.
 
-pub(crate) mod admission;
 pub(crate) mod beside;
 pub(crate) mod charge;
 pub(crate) mod instance;

@@ -9,14 +9,13 @@ mod plugins;
 use std::sync::Arc;
 
 use airlock_compile::{CodeCache, CompileError, CompileTotals, Compiler, Compiling, pooled_engine};
-use airlock_core::tenant::Pool;
+use airlock_core::{admission::Admission, tenant::Pool};
 use tracing::warn;
 use wasmtime::{Engine, component::Linker};
 
 use crate::{
     Executor, LoadError, Settings, executor,
     run::{
-        admission::Admission,
         instance::GuestRunner,
         memory,
         state::{ScriptSide, State},

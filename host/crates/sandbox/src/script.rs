@@ -26,10 +26,10 @@ pub struct Script {
     /// Variables that the script has before its first statement: the members of this JSON object. Their
     /// names are neither keywords, nor `result`, nor those of global functions and namespaces.
     pub inputs: Option<Arc<str>>,
-    /// Whether a script that assigns no global `result` has the value of its last statement, if that is
+    /// True if a script that assigns no global `result` has the value of its last statement, if that is
     /// an expression.
     pub last_expression: bool,
-    /// Whether [`ScriptCalls::follow`] is to be called. It takes fuel.
+    /// True if [`ScriptCalls::follow`] is to be called, which takes fuel.
     pub follows_values: bool,
 }
 

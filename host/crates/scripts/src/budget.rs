@@ -1,11 +1,14 @@
 //! Bounds the cost of rendering stubs.
 //!
 //! The source decides the size of its schemas and the number of references between them, so their
-//! work is counted and not timed. A unit is one schema, one property, or one name in a list of
-//! required properties: about 0.1 µs to 0.5 µs.
+//! work is counted and not timed. A unit is one schema, one property, one name in a list of required
+//! properties, two segments of a reference, or 64 bytes of texts or values that are read besides: about
+//! 0.1 µs to 0.5 µs.
 
 use std::cell::Cell;
 
+/// Bytes of texts, or values of lists, that are read for one unit.
+const READ_OF_UNIT: usize = 64;
 /// Units for one tool: several times the need of the largest tools of public servers.
 const TOOL_UNITS: usize = 16 << 10;
 /// Units for the tools that are rendered together, those of one source: about 0.5 s.
@@ -40,6 +43,12 @@ impl RenderBudget {
         let left = self.left.get().checked_sub(units);
         self.left.set(left.unwrap_or(self.left.get()));
         left.is_some()
+    }
+
+    /// Takes the units for reading so many bytes of texts or values of lists. Returns false and takes
+    /// nothing if fewer are left.
+    pub(super) fn pay_read(&self, read: usize) -> bool {
+        self.pay(read / READ_OF_UNIT)
     }
 
     /// Returns the number of units taken so far.

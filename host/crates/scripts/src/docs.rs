@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::{
-    constraints,
+    constraints::{self, TEXTS},
     language::LanguageTexts,
-    literal::{MAX_PLACEHOLDER, scalar},
+    literal::{MAX_PLACEHOLDER, scalar, text_bytes},
     missing,
     names::{Namespace, ScriptFunction},
     signature::{example, signature},
@@ -15,12 +15,13 @@ use super::{
 };
 use airlock_core::tool::Annotations;
 
-/// Maximum bytes of a tool's description: about 2,000 tokens.
+/// Maximum bytes of a tool's description, of which a server may send twice as many: about 2,000 tokens, which stay in
+/// the conversation.
 const MAX_DESCRIPTION: usize = 8 << 10;
 /// Maximum bytes of a field's description. One field then takes a sixteenth of [`MAX_FIELDS`] at most.
 const MAX_FIELD: usize = 1 << 10;
 /// Maximum bytes of the lines of all fields, for the arguments and the result separately: about 4,000
-/// tokens each.
+/// tokens each. A schema of 256 KiB could have 60,000.
 const MAX_FIELDS: usize = 16 << 10;
 /// Maximum nesting of described fields. References can make it endless.
 const MAX_DEPTH: usize = 3;
@@ -177,35 +178,38 @@ impl<'a> FieldListing<'a> {
     fn add(&mut self, mut fields: Vec<SchemaField<'a>>, depth: usize) {
         fields.sort_by_key(|field| field.name);
         for field in fields {
-            let line = format!("{}{}", "    ".repeat(depth), self.line(&field));
-            self.room = self.room.saturating_sub(line.len());
+            let schema = self.types.resolve(field.schema);
+            let texts = read_bytes(&field, schema);
+            if !self.types.pay_read(texts + constraints::values_cost(schema)) {
+                self.room = 0;
+                return;
+            }
+            let line = format!("{}{}", "    ".repeat(depth), self.line(&field, schema));
+            // Hundreds of fields can refer to one text, and one of blanks shows nothing: it takes room for what is read of it.
+            self.room = self.room.saturating_sub(line.len().max(texts / text::MAX_READ));
             if self.room == 0 {
                 return;
             }
             self.lines.push(line);
             if depth < MAX_DEPTH
-                && let Some(fields) = self.types.inner_fields(field.schema)
+                && let Some(fields) = self.types.inner_fields(schema)
             {
                 self.add(fields, depth + 1);
             }
         }
     }
 
-    /// Renders one field as `name (type): description (required)`.
-    fn line(&self, field: &SchemaField<'_>) -> String {
-        let schema = self.types.resolve(field.schema);
+    /// Renders one field as `name (type): description (required)`. `schema` is that to which its references lead.
+    fn line(&self, field: &SchemaField<'a>, schema: &'a Value) -> String {
         let name = text::echo(field.name);
-        let description = schema.get("description").or_else(|| field.schema.get("description"));
-        let description = description.and_then(Value::as_str);
-        let description = match description.map(|text| text::line(text, MAX_FIELD)) {
+        let description = match description(field, schema).map(|text| text::line(text, MAX_FIELD)) {
             Some(description) if !description.is_empty() => description,
             _ => format!("{name} {}", self.what),
         };
         let kind = self.types.outline(schema);
         let presence = if field.is_required { "required" } else { "optional" };
         let mut notes = vec![presence.to_owned()];
-        let default = schema.get("default").or_else(|| field.schema.get("default"));
-        let default = default
+        let default = default(field, schema)
             .and_then(scalar)
             .filter(|default| default.len() <= MAX_PLACEHOLDER && default != "None");
         notes.extend(default.map(|default| format!("default {default}")));
@@ -214,5 +218,76 @@ impl<'a> FieldListing<'a> {
             !kind.starts_with("Literal[") || others.iter().any(|other| kind.contains(other));
         notes.extend(constraints::describe(schema, is_cut));
         format!("{name} ({kind}): {description} ({})", notes.join(", "))
+    }
+}
+
+/// Returns the bytes of the texts of a field that its line reads, at most.
+fn read_bytes(field: &SchemaField<'_>, schema: &Value) -> usize {
+    let described = [Some(schema), schema.get("items")].into_iter().flatten();
+    let texts = described
+        .flat_map(|schema| {
+            TEXTS.into_iter().filter_map(move |keyword| schema.get(keyword)?.as_str())
+        })
+        .chain(description(field, schema))
+        .chain([field.name]);
+    let texts: usize = texts.map(|text| text.len().min(MAX_FIELD * text::MAX_READ)).sum();
+    texts + default(field, schema).map_or(0, text_bytes)
+}
+
+fn default<'v>(field: &SchemaField<'v>, schema: &'v Value) -> Option<&'v Value> {
+    schema.get("default").or_else(|| field.schema.get("default"))
+}
+
+fn description<'v>(field: &SchemaField<'v>, schema: &'v Value) -> Option<&'v str> {
+    schema.get("description").or_else(|| field.schema.get("description"))?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::budget::RenderBudget;
+
+    #[test]
+    fn texts_and_values_that_a_line_reads_are_paid_for() {
+        let blanks = " ".repeat(6_400);
+        let least = spent_on_ten(&json!({}));
+        for (read, units) in [
+            (json!({"description": blanks}), 100),
+            (json!({"items": {"format": blanks}}), 100),
+            (json!({"default": "x".repeat(320)}), 5),
+            // They are read up to 2,000.
+            (json!({"examples": vec![json!([]); 3_200]}), 31),
+        ] {
+            let spent = spent_on_ten(&read);
+            assert!(spent >= least + 10 * units, "{spent} units, {units} for each field");
+        }
+    }
+
+    /// Returns the units that the list of ten fields takes, which refer to one schema.
+    fn spent_on_ten(read: &Value) -> usize {
+        let fields: Map<_, _> =
+            (0..10).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/read"}))).collect();
+        let schema = json!({"$defs": {"read": read}, "properties": fields});
+        let budget = RenderBudget::whole();
+        let listing = super::fields(Types::new(&schema, &budget), &schema, "parameter");
+        assert_eq!(listing.lines().count(), 10, "{listing}");
+        budget.spent()
+    }
+
+    #[test]
+    fn texts_that_show_nothing_take_room_for_what_is_read_of_them() {
+        let blanks = " ".repeat(MAX_FIELD * text::MAX_READ);
+        for hidden in [json!({"description": blanks}), json!({"items": {"pattern": blanks}})] {
+            let fields: Map<_, _> =
+                (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/hidden"}))).collect();
+            let schema = json!({"$defs": {"hidden": hidden}, "properties": fields});
+            let budget = RenderBudget::whole();
+            let listing = super::fields(Types::new(&schema, &budget), &schema, "parameter");
+            // Each field takes a sixteenth of the room, and the last line says that more are left out.
+            assert_eq!(listing.lines().count(), MAX_FIELDS / MAX_FIELD, "{listing}");
+            assert!(listing.ends_with("    ..."), "{listing}");
+        }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn alternatives(options: &[Value]) -> Vec<String> {
     for option in options {
         let kind = kind(option);
         let is_literal = matches!(kind, "str" | "bool" | "int") && !is_full;
-        match scalar(option).filter(|_| is_literal) {
+        match is_literal.then(|| scalar(option)).flatten() {
             Some(text) if literal.len() + text.len() + 2 <= MAX_TEXT => {
                 literal.push_str(if literal.is_empty() { "" } else { ", " });
                 literal.push_str(&text);
@@ -51,6 +51,23 @@ pub(super) fn alternatives(options: &[Value]) -> Vec<String> {
     }
     let literal = (!literal.is_empty()).then(|| format!("Literal[{literal}]"));
     literal.into_iter().chain(others.into_iter().map(str::to_owned)).collect()
+}
+
+/// Returns the bytes of texts that rendering permitted values reads, about: of values up to the one that does not fit.
+pub(super) fn read_bytes(options: &[Value]) -> usize {
+    let mut bytes = 0;
+    for option in options {
+        if bytes > MAX_TEXT {
+            break;
+        }
+        bytes += 1 + text_bytes(option);
+    }
+    bytes
+}
+
+/// Returns the bytes of a value that [`scalar`] reads, if it is a text.
+pub(super) fn text_bytes(value: &Value) -> usize {
+    value.as_str().map(str::len).filter(|bytes| *bytes <= MAX_TEXT).unwrap_or(0)
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -94,8 +111,9 @@ impl<'a> Types<'a> {
             schema.get("default").filter(|default| !default.is_null()),
             schema.get("enum").and_then(|options| options.get(0)),
         ];
-        let given = given.into_iter().flatten().filter_map(scalar);
-        if let Some(value) = given.into_iter().find(|value| value.len() <= MAX_PLACEHOLDER) {
+        let given = given.into_iter().flatten().filter(|value| self.pay_read(text_bytes(value)));
+        let mut given = given.filter_map(scalar);
+        if let Some(value) = given.find(|value| value.len() <= MAX_PLACEHOLDER) {
             return value;
         }
         if depth < MAX_EXAMPLE_DEPTH && schema.get("properties").is_some() {

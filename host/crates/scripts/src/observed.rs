@@ -42,7 +42,7 @@ const ALL_SAMPLED: u64 = 32;
 /// Maximum bytes of a text that is read as JSON. A sample waits as text: [`MAX_WAITING`] of them take 4
 /// MiB.
 const MAX_TEXT: usize = 64 << 10;
-/// Limit on the memory of the tree of such a text, which dense JSON takes 60 times its length for.
+/// Limit on the memory of the tree of such a text, which dense JSON takes 150 times its length for.
 const TEXT_CAPS: json::Caps = json::Caps::memory(4 << 20);
 /// Maximum number of samples that wait to be read, of all tenants. Further ones are dropped.
 const MAX_WAITING: usize = 64;

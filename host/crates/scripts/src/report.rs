@@ -20,16 +20,17 @@ use airlock_core::{
 use airlock_sandbox::{FailureKind, ScriptFailure};
 use airlock_strings::{MAX_MESSAGE_BYTES, cut};
 
-/// Maximum bytes of a script's result as JSON. A program gets it whole as structured content, a model
-/// [`MAX_SHOWN`] of it.
+/// Maximum bytes of a script's result as JSON: as many as the result of a plugin has by default. A program gets it
+/// whole as structured content, and its run stores it; a model gets [`MAX_SHOWN`] of it.
 pub(super) const MAX_RESULT: usize = 1 << 20;
 /// Maximum bytes of the printed text in the report of a failure: about 16,000 tokens. It is more than
 /// after a success: of a script that failed, the printed text is all that remains.
 const MAX_PRINTED: usize = 64 << 10;
 /// Maximum bytes of the printed text and the result together, as the model receives them: about 6,000
-/// tokens.
+/// tokens, which stay in the conversation.
 const MAX_SHOWN: usize = 24_000;
-/// Maximum bytes of a failure with its call stack and source: about 4,000 tokens.
+/// Maximum bytes of a failure with its call stack and source: about 4,000 tokens. A script may fail with any text, such
+/// as a whole result.
 const MAX_FAILURE: usize = 16 << 10;
 
 /// Output of a run besides its result.

@@ -6,12 +6,13 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `journal` | the journal of one run in this process: what is known, and what is still to be stored |
+//! | `journal` | the journal of one run in this process: its known entries, and those still to be stored |
 //! | `held` | plans a script, and holds its calls to the manifest that a person has approved |
 //! | `calls` | makes the calls of a script: known answers, decisions at the door, intents, answers |
 //! | `ahead` | looks at the calls of a script before the first is made |
-//! | `arguments` | plain errors of a call's arguments, before anyone is asked about it |
+//! | `arguments` | obvious errors of a call's arguments, found before a person is asked about it |
 //! | `answer` | the answer of a call, as the script receives it and as it is stored |
+//! | `known` | the parts of tool definitions that the calls of a script need, read once for a loop |
 //! | `flow` | the sources that the arguments of calls may have |
 //! | `codes` | codes of errors, for callers |
 //! | `outcome` | the end of a run, as it is stored |
@@ -20,7 +21,7 @@
 //! | `manifest` | the calls that a person approves at once |
 //! | `expected` | the arguments that a plan expects of calls, constant in all parts, in some or in none |
 //! | `plan` | plans of scripts: the calls that a script makes, without making any |
-//! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
+//! | `resume` | resumes a run: how a request names it, and which errors do not change it |
 
 mod ahead;
 mod answer;
@@ -32,6 +33,7 @@ mod expected;
 mod flow;
 mod held;
 mod journal;
+mod known;
 mod manifest;
 mod outcome;
 mod owner;
@@ -47,11 +49,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::owner::CarriedDecision;
 pub use self::{
     answer::{CallAnswer, denial},
     calls::RunCalls,
-    codes::{EXECUTOR_LOADING, code},
+    codes::code,
     describe::{document, document_text, end, run_call, summary},
     expected::{ExpectedArguments, PartialValue, ShownArgument},
     journal::Journal,
@@ -61,6 +62,7 @@ pub use self::{
     plan::{CallTreatment, DescribedAnswers, NotPlanned, PlanEnd, PlannedCall, ScriptPlan},
     resume::{RunToken, can_wait, decides_what_was_shown, resume},
 };
+pub(crate) use self::{codes::EXECUTOR_LOADING, owner::CarriedDecision};
 use airlock_core::{
     act::Acts,
     tenant::{Pool, Reservation, Tenant},

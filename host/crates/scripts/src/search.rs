@@ -16,7 +16,7 @@ use super::{
 
 /// Results of a search without `limit`.
 pub(super) const DEFAULT_LIMIT: usize = 10;
-/// Maximum number of results. The schema of the tool states it.
+/// Maximum number of results, which the schema of the tool states: as many tools of 800 bytes fill [`MAX_RESULTS`].
 pub(super) const MAX_LIMIT: usize = 30;
 /// Maximum number of different words of a query. Each is looked up in every tool of the view, on a
 /// thread that serves requests.

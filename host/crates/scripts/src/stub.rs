@@ -117,7 +117,7 @@ impl RenderedResult {
 
 impl Stub {
     /// Renders the tools of one source in order. Their total cost is bounded; tools beyond the
-    /// bound become [`Stub::left_out`]. Blocks for up to about 0.5 s.
+    /// bound become [`Stub::left_out`]. Blocks for up to about 0.5 s, beside the parsing of the schemas.
     pub(super) fn render_all<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Self> {
         let mut batch = Batch::whole();
         let stubs = tools.into_iter().map(|tool| {

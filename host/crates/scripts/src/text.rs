@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 
 use airlock_strings::{MAX_NAME_BYTES, is_invisible};
 
-/// Maximum ratio of bytes read from a text to bytes shown of it. Texts of servers have few blanks and
-/// hidden characters; a hostile one that consists of them costs 16 times what it shows.
-const MAX_READ: usize = 16;
-/// Maximum bytes of a list of names in a text: about 1,000 tokens.
+/// Maximum ratio of bytes read from a text to bytes that may be shown of it. Texts of servers have few
+/// blanks and hidden characters; a hostile one that consists of them costs 16 times what another shows.
+pub(super) const MAX_READ: usize = 16;
+/// Maximum bytes of a list of names in a text: about 1,000 tokens. A server may have 2,000 tools, and each misspelled
+/// name would list all of them.
 pub(super) const MAX_NAMES: usize = 4 << 10;
 
 /// Returns text on one line, cut to `limit` bytes. Every run of blanks, line breaks and control

@@ -24,15 +24,19 @@ const MAX_DEPTH: usize = 12;
 /// Maximum number of alternatives of a union that is shown. Each can be a class of its own, of which a
 /// side has 16.
 const MAX_ALTERNATIVES: usize = 12;
-/// Maximum number of items of a tuple that is shown; longer ones are lists.
+/// Maximum number of items of a tuple that is shown; longer ones are lists. Eight types of 80 bytes already take as
+/// many bytes as a type may have before it is `Any`.
 const MAX_ITEMS: usize = 8;
 /// Maximum number of fields of an object that is read. References can lead to one object once for
 /// each schema, so larger ones are not read at all.
 const MAX_FIELDS: usize = 256;
-/// Maximum number of references followed in a row. They can form a cycle.
+/// Maximum number of references followed in a row. They can form a cycle, and with [`MAX_REFERENCE`], 4 KB are read
+/// before it is left.
 const MAX_REFERENCES: usize = 8;
-/// Maximum bytes of a reference. Each resolution reads all of it, and no budget counts that.
+/// Maximum bytes of a reference. Each resolution reads all of it, and looks up its segments one by one.
 const MAX_REFERENCE: usize = 512;
+/// Segments of a reference that are looked up for one unit of the budget.
+const SEGMENTS_OF_UNIT: usize = 2;
 /// Maximum number of members of an `allOf`, those of nested ones included. So it bounds the nesting
 /// too.
 const MAX_PARTS: usize = 8;
@@ -64,7 +68,7 @@ impl<'a> Types<'a> {
         let units = parts.iter().map(|part| {
             properties(part).map_or(0, Map::len) + required_names(part).map_or(0, Vec::len)
         });
-        if !self.budget.pay(units.sum()) {
+        if !self.budget.pay(units.sum()) || !self.budget.pay_read(name_bytes(&parts)) {
             return None;
         }
         let required = parts.iter().filter_map(|part| required_names(part)).flatten();
@@ -105,7 +109,14 @@ impl<'a> Types<'a> {
         self.fields(schema)
     }
 
-    /// Follows the references of a schema, as far as they lead into the same document.
+    /// Pays for reading so many bytes of texts or values of lists. Returns false if the budget does not
+    /// cover them.
+    pub(super) fn pay_read(self, read: usize) -> bool {
+        self.budget.pay_read(read)
+    }
+
+    /// Follows the references of a schema, as far as they lead into the same document and the budget
+    /// covers them.
     pub(super) fn resolve(self, schema: &'a Value) -> &'a Value {
         self.resolve_named(schema).0
     }
@@ -120,6 +131,10 @@ impl<'a> Types<'a> {
             let Some(pointer) = reference.and_then(|reference| reference.strip_prefix('#')) else {
                 break;
             };
+            let segments = pointer.matches('/').count().div_ceil(SEGMENTS_OF_UNIT);
+            if !self.budget.pay(segments) || !self.budget.pay_read(pointer.len()) {
+                break;
+            }
             let Some(target) = self.root.pointer(pointer) else { break };
             name = pointer.rsplit('/').next().filter(|segment| !segment.is_empty()).or(name);
             schema = target;
@@ -215,16 +230,22 @@ impl<'a, 'c> TypeWriter<'a, 'c> {
         {
             // Many options take longer to read than one schema.
             let is_paid = self.types.budget.pay(options.len() / 8);
-            return if is_paid { union(literal::alternatives(options)) } else { anything() };
+            return if is_paid { self.literal(options) } else { anything() };
         }
         if let Some(only) = schema.get("const") {
-            return union(literal::alternatives(std::slice::from_ref(only)));
+            return self.literal(std::slice::from_ref(only));
         }
         let mut alternatives = self.alternatives(value, schema, hint);
         if schema.get("nullable") == Some(&Value::Bool(true)) {
             alternatives.push("None".to_owned());
         }
         union(alternatives)
+    }
+
+    /// Renders permitted values.
+    fn literal(&self, options: &[Value]) -> String {
+        let is_paid = self.types.pay_read(literal::read_bytes(options));
+        if is_paid { union(literal::alternatives(options)) } else { anything() }
     }
 
     fn alternatives(
@@ -399,6 +420,15 @@ fn union(alternatives: Vec<String>) -> String {
     let text = distinct.join(" | ");
     let is_any = distinct.iter().any(|alternative| alternative == "Any");
     if distinct.is_empty() || is_any || text.len() > 2 * MAX_TEXT { anything() } else { text }
+}
+
+/// Returns the bytes of the names of all properties, and of those in `required`. The parts of an object may be read once for
+/// each reference to it.
+fn name_bytes(parts: &[&Map<String, Value>]) -> usize {
+    let names = parts.iter().filter_map(|part| properties(part)).flat_map(Map::keys);
+    let required = parts.iter().filter_map(|part| required_names(part)).flatten();
+    let required = required.filter_map(Value::as_str).map(str::len);
+    names.map(String::len).chain(required).sum()
 }
 
 /// Returns the names in `required` of one part of a schema.

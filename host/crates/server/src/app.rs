@@ -28,15 +28,16 @@ use airlock_agent::{self as agent, recall::Recall, results::Results};
 use airlock_core::{
     door::{Budget, LiveKeys},
     replica::ReplicaId,
+    request_memory::Memory,
     tool::ANSWER_TIMEOUT,
 };
 use airlock_http::{auth, respond::ApiError};
 use airlock_ingress::Ingress;
-use airlock_mcp_server::{Service, Sessions};
+use airlock_mcp_server::{McpService, Sessions};
 use airlock_model::Models;
 use airlock_operator_api::OperatorApi;
 use airlock_replicas::{Elsewhere, Replicas};
-use airlock_requests::{Memory, RequestParts, Sender};
+use airlock_requests::{RequestParts, Sender};
 use airlock_responses::Archive;
 use airlock_scripts::runs::Runs;
 
@@ -176,7 +177,7 @@ pub(super) struct App {
     /// Requests of models that are recorded; `None` if none are.
     pub(super) debug: Option<Arc<DebugRecords>>,
     /// The gateway as an MCP server.
-    pub(super) mcp: Arc<Service>,
+    pub(super) mcp: Arc<McpService>,
     /// The API of operators.
     pub(super) operators: OperatorApi,
     // From here on, the parts that live as long as the gateway.
@@ -199,7 +200,7 @@ impl App {
         let parts = parts(&hooks, &own, memory, Instant::now());
         let RequestSettings { settings, budget, identity, .. } = own;
         let approvals = Some(hooks.operators.approvals.clone());
-        let mcp = Service::new(hooks.catalog.clone(), budget, settings.mcp.clone(), approvals);
+        let mcp = McpService::new(hooks.catalog.clone(), budget, settings.mcp.clone(), approvals);
         let sessions = Sessions::new(settings.mcp.sessions, mcp.times().clone());
         hooks.http.show(parts.memory.clone(), sessions.clone(), mcp.times().clone());
         Self {

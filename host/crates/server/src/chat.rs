@@ -11,16 +11,16 @@ use super::{
     options::{self, ModelOptions},
 };
 use airlock_agent::recall;
-use airlock_conversation::Wire;
-use airlock_core::tool::QuestionKinds;
+use airlock_conversation::{Object, Wire};
+use airlock_core::{request_memory::RequestCharge, tool::QuestionKinds};
 use airlock_http::{
     body, events,
     respond::{self, ApiError, Reply},
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_model::{ChatForm, Object, Prompt};
-use airlock_requests::{PreparedChat, RequestCharge, Sender};
+use airlock_model::{ChatForm, Prompt};
+use airlock_requests::{PreparedChat, Sender};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future

@@ -25,13 +25,13 @@ pub use self::records::DebugSettings;
 use self::{record::RequestHead, recorder::ExchangeRecorder};
 use super::App;
 use airlock_agent::RequestObserver;
-use airlock_core::{operator::Operator, replica::ReplicaId};
+use airlock_core::{operator::Operator, replica::ReplicaId, request_memory::RequestCharge};
 use airlock_http::{
     respond::{self, ApiError, Reply, RequestId},
     work,
 };
 use airlock_ingress::{Ingress, RequestBody};
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 
 const PREFIX: &str = "/api/requests/";
 const SUFFIX: &str = "/debug";

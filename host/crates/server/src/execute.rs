@@ -29,10 +29,12 @@ use airlock_agent::{
     self as agent, AUTH_REQUIRED, EXTENSION, INPUT_REQUIRED, Presenter, RUN, ResultMessage,
     ResultSource, input_required,
 };
+use airlock_conversation::Object;
 use airlock_core::door::log_call;
 use airlock_core::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
     replica::ReplicaId,
+    request_memory::RequestCharge,
     threads,
     tool::{CallError, CallFailure, Details, HostCode, QuestionKinds, ToolOutput},
 };
@@ -43,10 +45,9 @@ use airlock_http::{
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_json as json;
-use airlock_model::{Object, object, weight};
+use airlock_json::{self as json, object, weight::weight};
 use airlock_replicas::ForwardedHead;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_scripts::runs;
 
 /// Member of `airlock` with the result as MCP's `CallToolResult`.

@@ -24,10 +24,10 @@ use prometheus_client::{
 };
 
 use super::template::TEMPLATES;
+use airlock_core::request_memory::Memory;
 use airlock_http::respond::Reply;
 use airlock_ingress::Payload;
 use airlock_mcp_server::{ServerTimes, Sessions};
-use airlock_requests::Memory;
 use airlock_telemetry::names;
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.

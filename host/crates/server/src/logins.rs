@@ -32,6 +32,7 @@ pub use self::user_logins::{LoginOffer, LoginRefusal, UserLogins};
 use super::App;
 use airlock_core::{
     door::{CertificateDigest, LiveKeys},
+    request_memory::RequestCharge,
     secret::Secret,
 };
 use airlock_http::{
@@ -40,7 +41,6 @@ use airlock_http::{
     respond::{ApiError, Reply},
 };
 use airlock_ingress::{Ingress, RequestBody};
-use airlock_requests::RequestCharge;
 
 const LINK: &str = "/oauth/login/";
 const CALLBACK: &str = "/oauth/callback/";

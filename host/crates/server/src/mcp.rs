@@ -30,7 +30,9 @@ use self::{
 pub(super) use self::{pipes::Pipes, sse::SseTarget};
 use super::{App, options};
 use airlock_core::{
+    memory::MemoryBudget,
     replica::ReplicaId,
+    request_memory::RequestCharge,
     tool::{ClientName, QuestionKinds},
 };
 use airlock_http::{
@@ -43,9 +45,8 @@ use airlock_mcp_server::{
     SessionResponse, ToolboxScope, client_name, initialized_name, is_relayed, names_version,
     no_memory, owner, requested_log_level,
 };
-use airlock_model::MemoryBudget;
 use airlock_replicas::ForwardedHead;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_wire::{
     error::{RpcError, code},
     headers::{LAST_EVENT, SESSION},

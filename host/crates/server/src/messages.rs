@@ -25,8 +25,11 @@ use super::{
     responses::{DROPPED, DROPPED_TOOLS, TOKEN_BYTES, dropped, report_dropped, tool_bytes},
 };
 use airlock_agent::{Answer, EXTENSION, RequestObserver, Run};
-use airlock_conversation::{self as conversation, Item, Wire, messages};
-use airlock_core::tool::QuestionKinds;
+use airlock_conversation::{self as conversation, Item, Object, Wire, messages};
+use airlock_core::{
+    request_memory::{ChargeRefused, RequestCharge},
+    tool::QuestionKinds,
+};
 use airlock_http::{
     events,
     memory::AfterWork as _,
@@ -34,8 +37,7 @@ use airlock_http::{
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_model::Object;
-use airlock_requests::{ChargeRefused, PreparedChat, RequestCharge, Sender};
+use airlock_requests::{PreparedChat, Sender};
 
 /// Handles a request for a message. Fails if the request is invalid, or ends before its message begins.
 /// Dropping the future or the reply cancels the request to the provider and every running tool.
@@ -186,9 +188,8 @@ mod tests {
 
     use super::*;
     use airlock_conversation::{Reply, chat::ReplyReader};
-    use airlock_core::tenant::Tenant;
-    use airlock_model::object;
-    use airlock_requests::Memory;
+    use airlock_core::{request_memory::Memory, tenant::Tenant};
+    use airlock_json::object;
 
     fn charge(bytes: usize) -> RequestCharge {
         Memory::new(bytes).open(Tenant::ANONYMOUS, 0).expect("room")

@@ -3,10 +3,10 @@
 use percent_encoding::percent_decode_str;
 
 use super::App;
-use airlock_core::threads;
+use airlock_core::{request_memory::RequestCharge, threads};
 use airlock_http::respond::{self, ApiError, Reply};
 use airlock_json::raw;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_strings::cut;
 
 /// Start of the path of one model.

@@ -6,13 +6,13 @@ use http::HeaderMap;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use airlock_agent::{EXTENSION, TokenVisibility};
+use airlock_conversation::Object;
 use airlock_core::{
     door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage, TOOL_MODE, ToolMode},
     units::SecondsOrSpan,
 };
 use airlock_http::respond::{self, ApiError};
 use airlock_json::{RawObject, raw};
-use airlock_model::Object;
 use airlock_requests::ToolOptions;
 use airlock_strings::cut;
 
@@ -27,7 +27,8 @@ const APPROVAL: &str = "x-airlock-approval";
 
 /// Maximum length of the member `airlock`, in bytes. Its members are two flags and a word.
 const MAX_EXTENSION_BYTES: usize = 4 << 10;
-/// Maximum length of the problem of this member in an error, in bytes.
+/// Maximum length of the problem of this member in an error, in bytes. It repeats the name of an unknown
+/// member, which may be as long as the body.
 const MAX_PROBLEM_BYTES: usize = 256;
 
 /// The member `airlock` of a request.
@@ -259,7 +260,7 @@ mod tests {
             assert!(problem.is_none_or(|text| text.contains(&MAX_EXTENSION_BYTES.to_string())));
         }
         let name = "x".repeat(100_000);
-        let mut members = airlock_model::object(json!({EXTENSION: {name: 1}}));
+        let mut members = airlock_json::object(json!({EXTENSION: {name: 1}}));
         let error = take_parsed_extension(&mut members).expect_err("an unknown name");
         assert!(text_of(error).len() < 1_000);
     }

@@ -20,17 +20,21 @@ use super::{
 use airlock_agent::{
     self as agent, EXTENSION, RequestObserver, Run, TokenVisibility, recall::items::OutputKeeper,
 };
-use airlock_conversation::{Wire, responses::read_request};
-use airlock_core::door::{Caller, Origin};
+use airlock_conversation::{Object, Wire, responses::read_request};
+use airlock_core::{
+    door::{Caller, Origin},
+    memory::MemoryBudget,
+    request_memory::RequestCharge,
+};
 use airlock_http::{
     body, events,
     respond::{self, ApiError, Reply},
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_json::{self as json, RawObject};
-use airlock_model::{MemoryBudget, Object, Prompt, weight};
-use airlock_requests::{ModelTools, RequestCharge, Sender, ToolOptions};
+use airlock_json::{self as json, RawObject, weight::weight};
+use airlock_model::Prompt;
+use airlock_requests::{ModelTools, Sender, ToolOptions};
 use airlock_responses::{
     Composer, Deposit, Prepared, ResponseStream, StoredResponses, items, prepare, references,
     stored,
@@ -45,7 +49,7 @@ pub(super) const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
 /// Member of the `airlock` object with the same.
 pub(super) const DROPPED: &str = "dropped_tools";
 /// Maximum number of types that are named in a header and in the response. A request can have
-/// thousands.
+/// thousands; so many of the longest names, of 64 bytes, make a header of 2 KiB.
 const MAX_DROPPED: usize = 32;
 /// Number of copies of the members that a Response repeats, beside those of the request: in the
 /// first two events, and later in the last event and its text.

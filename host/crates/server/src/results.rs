@@ -7,10 +7,10 @@
 use http::Request;
 
 use super::App;
-use airlock_core::replica::ReplicaId;
+use airlock_core::{replica::ReplicaId, request_memory::RequestCharge};
 use airlock_http::respond::{self, ApiError, Reply};
 use airlock_ingress::RequestBody;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 
 const PATH: &str = "/v1/mcp/results/";
 

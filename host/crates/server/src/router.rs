@@ -18,6 +18,7 @@ use super::{
     template::{MESSAGES, NO_ROUTE},
     trace::RequestSpan,
 };
+use airlock_core::request_memory::{ChargeRefused, REQUEST_BYTES, RequestCharge};
 use airlock_http::{
     alias, body,
     memory::{AfterWork as _, head_bytes},
@@ -29,7 +30,7 @@ use airlock_operator_api::{
     operator::{self, RequestOperator},
     operator_login, reload, upstreams,
 };
-use airlock_requests::{ChargeRefused, REQUEST_BYTES, RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_telemetry::TraceFuture as _;
 
 /// Header with the identifier of a request, by Anthropic's name.

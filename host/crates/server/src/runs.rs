@@ -11,10 +11,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{App, options};
+use airlock_conversation::Object;
 use airlock_core::door::log_failure;
 use airlock_core::{
     act::Actor,
     door::{Caller, Origin, Resumed},
+    request_memory::RequestCharge,
     run::{BadPosition, Cancelled, Position},
     tool::CallError,
 };
@@ -25,9 +27,8 @@ use airlock_http::{
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_model::Object;
 use airlock_operator_api::approvals;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
 use airlock_store::{Unavailable, runs::RunError};
 
@@ -306,7 +307,7 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
 fn named_position(text: &str, named: &mut BTreeSet<Position>) -> Result<Position, ApiError> {
     let position = text.parse::<Position>().map_err(|cause: BadPosition| {
         let found = respond::excerpt(text);
-        let message = format!("{found:?} is no position of a call: {cause}");
+        let message = format!("{found:?} is not the position of a call: {cause}");
         ApiError::bad_request("invalid_position", message).about("calls")
     })?;
     if !named.insert(position) {

@@ -44,7 +44,7 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Time for a client to read a response.
     pub write_timeout: Duration,
-    /// Time that a connection may stay open without a request.
+    /// Time that a connection may stay open without a request; over HTTP/1.1 at most `read_timeout`.
     pub idle_timeout: Duration,
     /// Time for requests in flight to end after shutdown starts.
     pub drain_timeout: Duration,

@@ -7,12 +7,11 @@
 
 use std::time::Duration;
 
-use crate::{
+use crate::{database::Database, page::count_fitting};
+use airlock_database::{
     columns::milliseconds,
-    database::Database,
     error::Unavailable,
     owner::OwnerId,
-    page::count_fitting,
     revision::ChangeKind,
     sql::{Row, Sql, SqlResult, Subject, first, params},
 };

@@ -31,10 +31,16 @@ pub use self::{
     sums::{GroupSums, Histogram, LogGrouping, LogProperty, LogSums, LogValues, MAX_BUCKETS},
     write::{MAX_ERASED, Swept},
 };
-use crate::{database::Database, error::Unavailable, sql::Subject};
+use crate::database::Database;
+use airlock_database::{error::Unavailable, sql::Subject};
 
-/// Longest contents of one call, each of arguments and result, in bytes.
+/// Longest contents of one call, each of arguments and result, in bytes. Callers and servers choose
+/// them, and rows are kept for `records.call_log.retention`. A row without them has the commitment
+/// alone.
 pub const MAX_CONTENT_BYTES: usize = 1 << 20;
+/// Longest text of a caller, a tool or a provider in a record, in bytes; longer ones are cut. Its
+/// sender chooses it, and each record repeats it.
+pub const MAX_TEXT_BYTES: usize = 256;
 /// Party of what removes rows and contents: one that hangs delays no other change of the gateway.
 const CLEANERS: &str = "cleaners of the call log";
 

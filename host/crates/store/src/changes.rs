@@ -14,9 +14,9 @@ use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-pub use crate::revision::ChangeKind;
-use crate::{
-    database::Database,
+use crate::database::Database;
+pub use airlock_database::revision::ChangeKind;
+use airlock_database::{
     error::Unavailable,
     sql::Subject,
     watcher::{WatchedRevisions, Watcher},

@@ -15,11 +15,13 @@ use std::{fmt, str::FromStr, sync::Arc};
 use airlock_strings::{from_hex, hex};
 use sha2::{Digest as _, Sha256};
 
-use crate::{database::Database, error::Unavailable, sql::Subject};
+use crate::database::Database;
+use airlock_database::{error::Unavailable, sql::Subject};
 
 /// Maximum bytes of one component: as many as the largest that is compiled has.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
-/// Maximum bytes of all components that entries name: 16 of the largest. They are in the database.
+/// Maximum bytes of all components that entries name: 16 of the largest. Operators upload them, and
+/// the database and its backups hold them all.
 pub const MAX_USED_BYTES: u64 = 1 << 30;
 /// Maximum bytes of the components that no entry names, such as uploads before their entry: four of the largest.
 pub const MAX_UNUSED_BYTES: u64 = 256 << 20;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use airlock_database::{
     connection::OpenDatabase,
     error::{OpenError, Unavailable},
     inspection::{self, Inspection},

@@ -10,9 +10,8 @@ mod sql;
 
 use std::fmt;
 
-use crate::{
-    SealError, components::ComponentDigest, database::Database, error::Unavailable, sql::Subject,
-};
+use crate::{SealError, components::ComponentDigest, database::Database};
+use airlock_database::{error::Unavailable, sql::Subject};
 
 /// Maximum number of entries: each change reads all of them.
 pub const MAX_ENTRIES: u32 = 10_000;
@@ -20,10 +19,12 @@ pub const MAX_ENTRIES: u32 = 10_000;
 pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 /// Maximum bytes of the documents of all entries, which are read at once.
 pub const MAX_ENTRIES_BYTES: u64 = 64 << 20;
-/// Number of the latest changes that are kept in the record. The latest one of an entry is kept in any
-/// case.
+/// Number of the latest changes that are kept in the record, which would grow with every change of
+/// an operator. The latest change of an entry is kept in any case. The documents of all changes have
+/// 256 MiB together: the oldest documents are removed first, and their changes stay.
 pub const MAX_RECORDED: u32 = 10_000;
-/// Maximum number of rows that a list of changes, logins, runs or gateways has.
+/// Maximum number of rows that a list of changes, logins, runs or gateways has: all of them are in
+/// memory, and callers decide how many logins and runs there are.
 pub const MAX_LISTED: u32 = 1_000;
 
 airlock_strings::named_enum! {
@@ -175,9 +176,9 @@ pub struct RecordedChange {
     /// Name of the entry or of the operator, or identifier of the limit.
     pub name: String,
     /// The entry before; `None` if there was none. For an operator, its document has the role, the
-    /// right to see payloads and the expiry. The reason if its document cannot be opened, or was not kept.
+    /// right to see payloads and the expiry. The reason if its document cannot be opened, or is not kept.
     pub before: Result<Option<EntryValue>, SealError>,
-    /// The entry afterwards; `None` if there is none. The reason if its document cannot be opened.
+    /// The entry afterwards; `None` if there is none. The reason if its document cannot be opened, or is not kept.
     pub after: Result<Option<EntryValue>, SealError>,
 }
 

@@ -10,8 +10,8 @@ mod sweep;
 
 use std::{panic::resume_unwind, path::Path, sync::Arc, thread, time::Duration};
 
-use crate::{
-    database::Database,
+use crate::database::Database;
+use airlock_database::{
     error::{OpenError, Unavailable},
     location::Location,
     open,
@@ -26,11 +26,12 @@ const HOLDERS_SINCE: i32 = 8;
 /// Longest key, in bytes. The shortest has one byte. Part of the plugin contract (`kv` in
 /// `host.wit`), as are the three limits below.
 pub const MAX_KEY_BYTES: usize = 512;
-/// Largest value, in bytes. Up to 512 changes wait at once, each with its value.
+/// Largest value, in bytes: a plugin chooses it, and each of its instances may wait with one for its
+/// change.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Most keys on a page, which is copied to the guest at once: 512 KB.
 pub const MAX_PAGE_KEYS: u32 = 1_000;
-/// Most keys of one [`Store::get_many`]. Each is a look-up in the same transaction, which
+/// Most keys of one [`PluginStore::get_many`]. Each is a look-up in the same transaction, which
 /// delays the reads of others.
 pub const MAX_KEYS: usize = 1_000;
 /// Bytes that an entry counts besides its key and its value, roughly its overhead on disk. So a
@@ -122,7 +123,7 @@ pub enum TransferError {
 
 /// Usage of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Plugin that owns the store.
     pub plugin: String,
     /// Name of the store.
@@ -138,7 +139,7 @@ pub struct Usage {
 /// One store of a plugin, with its quota. Cheap to clone. It takes no space before an entry is
 /// written.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct PluginStore {
     database: Database,
     id: Arc<Id>,
     max_bytes: u64,
@@ -182,18 +183,18 @@ impl Database {
     /// Returns the store `name` of `plugin` for one tenant. The store may hold `max_bytes`: the bytes
     /// of its keys and values, and [`ENTRY_OVERHEAD_BYTES`] for each entry. The operations wait for
     /// those of the same tenant, also if the store is shared.
-    pub fn kv(&self, plugin: &str, name: &str, opener: Opener, max_bytes: u64) -> Store {
+    pub fn kv(&self, plugin: &str, name: &str, opener: Opener, max_bytes: u64) -> PluginStore {
         let (holder, tenant) = match opener {
             Opener::Own(tenant) => (Holder::Tenant(tenant), tenant),
             Opener::Shared(tenant) => (Holder::Everyone, tenant),
         };
         let id = Id::new(plugin, name, holder);
-        Store { database: self.of_party(tenant), id: Arc::new(id), max_bytes }
+        PluginStore { database: self.of_party(tenant), id: Arc::new(id), max_bytes }
     }
 
     /// Returns the usage of each store, sorted by plugin, name and holder. Expired entries do not
     /// count.
-    pub async fn kv_usage(&self) -> Result<Vec<Usage>, Unavailable> {
+    pub async fn kv_usage(&self) -> Result<Vec<StoreUsage>, Unavailable> {
         self.read(sql::usage).await
     }
 
@@ -217,7 +218,7 @@ impl Database {
 
 /// Returns the usage of each store in a database, which is not changed, not even to migrate it;
 /// nothing if there is no such file, or if the database has no tables yet. Blocks.
-pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
+pub fn usage(settings: &Settings) -> Result<Vec<StoreUsage>, OpenError> {
     match &settings.location {
         Location::File(path) => usage_at(path),
         // On a thread of its own: a connection has a runtime, and the caller's thread may run another one.
@@ -230,7 +231,7 @@ pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
 
 /// Returns the usage of each store in the database at `path`, which is not changed, not even to
 /// migrate it; nothing if there is no such file. Blocks.
-pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
+fn usage_at(path: &Path) -> Result<Vec<StoreUsage>, OpenError> {
     open::read_file(path, |sql, version| match version {
         0 => Ok(Vec::new()),
         1..HOLDERS_SINCE => sql::usage_without_holders(sql),
@@ -238,7 +239,7 @@ pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
     })
 }
 
-impl Store {
+impl PluginStore {
     /// Reads an entry; `None` if it is absent or has expired.
     pub async fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
         check_key(key)?;

@@ -15,8 +15,8 @@ use tokio::{
 };
 use tracing::error;
 
-use crate::{
-    database::Database,
+use crate::database::Database;
+use airlock_database::{
     error::{OpenError, Unavailable},
     lane::MAX_WAIT,
     location::Location,

@@ -2,8 +2,9 @@
 //!
 //! A file belongs to one user. Several processes of that user may share it, for example `airlock
 //! serve` and `airlock call`. It has a write-ahead log and `synchronous=NORMAL`: a finished change
-//! survives the end of the process. The last changes may be lost in a power failure, but never a
-//! part of one, and no decision: changes of settings, approvals, pins and logins wait for the disk. A server is for several gateways, on several machines.
+//! survives the end of the process. In a power failure the last changes may be lost, but only as a whole, and no
+//! decision is lost: changes of settings, approvals, pins and logins wait for the disk. A server is for several
+//! gateways, on several machines.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. Each subject has a module with its SQL: [`approvals`], [`call_log`], [`components`], [`entries`],
@@ -25,14 +26,15 @@
 //! | Module | Content |
 //! |---|---|
 //! | [`Database`], [`LazyDatabase`] | the open database; the one of a process, which is opened when it is first needed |
-//! | `copy` | a copy of everything in another place |
+//! | `copy` | copies everything to another database |
 //! | `rekey` | the change of the secrets at rest to a new key |
-//! | [`changes`] | what other processes have changed |
+//! | [`changes`] | the changes of other processes |
 //!
 //! The lanes and everything below them are the crate `database`.
 //!
-//! With a key in the settings, the tokens of logins, what login links and logins of operators remember, and the documents of entries are sealed: a copy of
-//! the database is of no use without the key. Other data is stored as it is.
+//! With a key in the settings, these data are sealed: the tokens of logins, the state of login links and of logins of
+//! operators, and the documents of entries. They cannot be read in a copy of the database without the key. Other data is
+//! not sealed.
 
 pub mod approvals;
 pub mod call_log;
@@ -72,12 +74,6 @@ pub use airlock_database::{
     seal::{SealError, SealKey, SealKeyError, SealKeyId, Seals},
     settings::{Clock, Settings},
     sql::SqlError,
-};
-
-// What is below the lanes, under the names that its modules have there.
-use airlock_database::{
-    columns, connection, error, eviction, inspection, lane, location, metrics, open, outage, owner,
-    revision, schema, seal, settings, sql, watcher,
 };
 
 #[cfg(test)]

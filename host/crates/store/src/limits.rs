@@ -14,11 +14,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{database::Database, error::Unavailable, sql::Subject};
+use crate::database::Database;
+use airlock_database::{error::Unavailable, sql::Subject};
 
 /// Maximum number of limits of one change. More fail. A transaction takes a lock for each.
 pub const MAX_CHANGED_LIMITS: usize = 128;
-/// Maximum number of reservations that one change reads. More fail.
+/// Maximum number of reservations that one change reads, of up to 64 limits each. More fail: the
+/// limits of the change stay locked until all of them are read.
 pub const MAX_CHANGED_RESERVATIONS: usize = 128;
 /// Longest time for which a change waits for another one of the same limit. Shorter than callers wait, so that
 /// those whose limits are free can be served.

@@ -23,9 +23,9 @@ pub use self::{
     id::LoginId,
     users::{LoginHolder, USER_HEADERS, UserLogin},
 };
-use crate::{
+use crate::database::Database;
+use airlock_database::{
     columns::milliseconds,
-    database::Database,
     error::Unavailable,
     revision::ChangeKind,
     sql::{Param, Sql, SqlResult, Subject, params},

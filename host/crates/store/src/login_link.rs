@@ -16,18 +16,21 @@
 use std::time::Duration;
 
 use crate::{
-    columns::milliseconds,
     database::Database,
+    login::{LoginId, owner},
+};
+use airlock_database::{
+    columns::milliseconds,
     error::Unavailable,
     eviction::ExpiringTable,
-    login::{LoginId, owner},
     owner::OwnerId,
     seal::{Sealer, SecretPlace},
     sql::{Row, Sql, SqlResult, Subject, params},
 };
 use airlock_strings::hex;
 
-/// Maximum links of one holder that can be followed. One more ends the oldest.
+/// Maximum links of one holder that can be followed. Calls of a model make them, one for each
+/// server and gateway, and each has a document in the database. One more ends the oldest.
 pub const MAX_LINKS: u32 = 16;
 
 static LINKS: ExpiringTable =

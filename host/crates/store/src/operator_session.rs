@@ -15,24 +15,30 @@
 use std::{convert::Infallible, time::Duration};
 
 use crate::{
-    columns::milliseconds,
     database::Database,
     entries::record::{self, NewChange},
+};
+use airlock_core::secret::Secret;
+use airlock_database::{
+    columns::milliseconds,
     error::Unavailable,
     eviction::ExpiringTable,
     seal::SecretPlace,
     sql::{Row, Sql, SqlResult, Subject, first, params},
 };
-use airlock_core::secret::Secret;
 use airlock_strings::hex;
 
-/// Maximum logins that can be completed. One more ends the oldest of the peer that has the most.
+/// Maximum logins that can be completed. A peer needs no credential to begin one, which stores a
+/// document. One more ends the oldest of the peer that has the most.
 pub const MAX_LOGINS: u32 = 4_096;
-/// Maximum logins of one peer. One more ends its oldest.
+/// Maximum logins of one peer, a 64th of all: its address may be that of a whole office. One more
+/// ends its oldest.
 pub const MAX_LOGINS_OF_PEER: u32 = 64;
-/// Maximum sessions of one operator. One more ends the one that was unused for longest.
+/// Maximum sessions of one operator: a person has one for each browser, and each login adds one.
+/// One more ends the one that was unused for longest.
 pub const MAX_SESSIONS_OF_OPERATOR: u32 = 16;
-/// Maximum sessions of all operators, as [`MAX_SESSIONS_OF_OPERATOR`].
+/// Maximum sessions of all operators, who may be as many as the provider has people: their list is
+/// read at once. One more ends one as [`MAX_SESSIONS_OF_OPERATOR`] does.
 pub const MAX_SESSIONS: u32 = 10_000;
 /// Time between two records of the use of a session.
 const SEEN_INTERVAL: Duration = Duration::from_mins(1);

@@ -9,13 +9,16 @@ use crate::{
         EntryValue,
         record::{self, NewChange},
     },
+};
+use airlock_database::{
     error::Unavailable,
     revision::ChangeKind,
     seal::Sealer,
     sql::{Row, Sql, SqlResult, Subject, first, params},
 };
 
-/// Maximum number of operators.
+/// Maximum number of operators. Every gateway reads all of them after each change of one, and they
+/// are listed on one page.
 pub const MAX_OPERATORS: u32 = 1_000;
 
 /// An operator as it is stored.

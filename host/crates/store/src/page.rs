@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::sql::{Param, Sql, SqlResult};
+use airlock_database::sql::{Param, Sql, SqlResult};
 
-/// Maximum bytes of the texts in a part of a list. The first row is in it whatever its size.
+/// Maximum bytes of the texts in a part of a list, which has to fit into the memory share of the
+/// caller that reads it: models write these texts, of 64 KiB and more each. The first row is in it
+/// whatever its size.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// Counts the first rows of a list that are shown together: at most `limit`. Returns also whether there are more. `select`

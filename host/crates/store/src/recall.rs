@@ -15,7 +15,8 @@ pub use self::record::{
     Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, RecallBounds, StoredRecord,
 };
 use self::sql::RecordProgress;
-use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
+use crate::database::Database;
+use airlock_database::{error::Unavailable, owner::OwnerId, sql::Subject};
 
 /// The records of one owner. Cheap to clone.
 #[derive(Debug, Clone)]

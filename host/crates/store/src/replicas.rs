@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    database::Database,
-    entries::MAX_LISTED,
+use crate::{database::Database, entries::MAX_LISTED};
+use airlock_database::{
     error::Unavailable,
     sql::{Row, Sql, SqlResult, Subject, params},
 };

@@ -14,7 +14,8 @@ pub use self::response::{
     Texts,
 };
 use self::sql::ResponseProgress;
-use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
+use crate::database::Database;
+use airlock_database::{error::Unavailable, owner::OwnerId, sql::Subject};
 
 /// The responses of one owner. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -31,8 +31,8 @@ pub use self::{
     stored::{NewRun, RunBounds, RunDecision, RunError, RunStep, StoredCall, StoredRun},
     tools::ScriptTools,
 };
-use crate::{
-    database::Database,
+use crate::database::Database;
+use airlock_database::{
     error::Unavailable,
     owner::OwnerId,
     sql::{Subject, params},

@@ -19,9 +19,10 @@ use futures_util::future::join_all;
 use rusqlite::Connection;
 
 use super::*;
-use crate::{
-    sql::{SqlError, Subject},
-    tests::home::{TestHome, on_both},
+use crate::tests::home::{TestHome, on_both};
+use airlock_database::{
+    schema,
+    sql::{self, SqlError, Subject},
 };
 
 fn settings(path: &Path) -> Settings {

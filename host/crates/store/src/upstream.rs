@@ -1,8 +1,8 @@
 //! Pinned definitions of the tools of MCP servers. The definitions are JSON, which this module does
 //! not parse.
 
-use crate::{
-    database::Database,
+use crate::database::Database;
+use airlock_database::{
     error::Unavailable,
     revision::ChangeKind,
     sql::{Sql, SqlResult, Subject, params},

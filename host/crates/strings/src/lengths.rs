@@ -11,7 +11,8 @@ pub const MAX_NAME_BYTES: usize = 128;
 /// Maximum bytes of a part of a longer text in a message, such as arguments or a header: two lines of a terminal.
 pub const MAX_EXCERPT_BYTES: usize = 200;
 
-/// Maximum bytes of the reason for a state where several are listed: a server may have written it.
+/// Maximum bytes of the reason for a state where several are listed: a few lines of a terminal, which a server may have
+/// written.
 pub const MAX_REASON_BYTES: usize = 512;
 
 /// Maximum bytes of a message that is shown as one line, such as a report of progress: many of them may wait for

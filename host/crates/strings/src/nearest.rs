@@ -6,7 +6,7 @@ const SIMILAR: f64 = 0.75;
 /// The longest name that is compared, in bytes. The cost of a comparison is the product of the two
 /// lengths.
 const MAX_NAME_BYTES: usize = 64;
-/// The most candidates that are compared, each with a cost of up to 64 times 64 steps.
+/// The most candidates that are compared, each with a cost of up to 64 times 64 steps: a million for all.
 const MAX_CANDIDATES: usize = 256;
 
 /// Finds the candidate that is most similar to `name`; `None` if no candidate is similar enough.

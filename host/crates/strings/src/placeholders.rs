@@ -11,12 +11,7 @@
 //! A result of a tool can have the text `[EMAIL_1]`, such as in a link that the model follows. It is no placeholder: the
 //! author of the result must not get the original. Such a text is quoted: it gets a placeholder of its own.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    ops::Range,
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use parking_lot::Mutex;
@@ -24,13 +19,15 @@ use serde::Deserialize;
 
 /// Shortest original, in bytes. A shorter one would be found by accident in other words.
 const MIN_ORIGINAL_BYTES: usize = 4;
-/// Longest original, in bytes.
+/// Longest original, in bytes. A model can repeat the five bytes of a short placeholder as often as it likes, and each of
+/// them becomes the original again: a text grows fifty times at most.
 const MAX_ORIGINAL_BYTES: usize = 256;
-/// Longest kind, in bytes.
+/// Longest kind, in bytes: a guard chooses it, and each placeholder of the request repeats it.
 const MAX_KIND_BYTES: usize = 24;
-/// Longest text between the brackets of a placeholder, in bytes: a kind, `_`, and a number.
+/// Longest text between the brackets of a placeholder, in bytes: a kind, `_`, and the ten digits of a number.
 const MAX_NAME_BYTES: usize = MAX_KIND_BYTES + 11;
-/// The most placeholders of one request.
+/// Maximum number of placeholders of originals in one request, and of those of quoted texts. A guard may find one in each
+/// word, and the table stays as long as the request.
 const MAX_PLACEHOLDERS: usize = 4_096;
 /// Limit on all originals of one request, in bytes. With their names and tables they take less than 2 MB, and the search for
 /// them some 20 times their bytes while it is used.
@@ -38,9 +35,12 @@ const MAX_BYTES: usize = 256 << 10;
 /// Maximum memory of a search that is kept, in bytes. It stays as long as its request, which is not charged for it. A larger
 /// one is built again for each use.
 const MAX_KEPT_SEARCH: usize = 1 << 20;
-/// The largest number. Some are not given, because a text has them.
-const MAX_NUMBER: u32 = 16_384;
-/// Shortest original that is hidden within words too, in bytes: a model can write a letter beside a placeholder.
+/// The largest number. 8,192 are given at most. The others are those that texts have, which are kept in a set of 128 KiB at
+/// most and not given. Hostile texts need 10 MB in one request to use them up, some five million tokens: more than the
+/// context of common models.
+const MAX_NUMBER: u32 = (1 << 20) - 1;
+/// Shortest original that is hidden within words too, in bytes: a model can write a letter beside a placeholder. A shorter
+/// one, such as a name, is a part of ordinary words.
 const MIN_WITHIN_WORDS: usize = 8;
 /// Bytes of a placeholder, about.
 const NAME_BYTES: usize = 16;
@@ -101,7 +101,7 @@ struct PlaceholderTable {
     /// The last number that was given.
     last: u32,
     /// Numbers that are not given, because a text has them.
-    reserved: HashSet<u32>,
+    reserved: NumberSet,
     /// Search for all originals; `None` until a text is searched, after an original was added, and if it takes more than
     /// [`MAX_KEPT_SEARCH`].
     search: Option<Arc<OriginalSearch>>,
@@ -283,10 +283,36 @@ impl PlaceholderTable {
     /// Returns the next placeholder of a kind. Fails if no number is left.
     fn next_name(&mut self, kind: &str) -> Result<Arc<str>, PlaceholderError> {
         let mut free = self.last + 1..=MAX_NUMBER;
-        let number = free.find(|number| !self.reserved.contains(number));
+        let number = free.find(|number| !self.reserved.contains(*number));
+        // If none is left, they are not searched again for each further text.
+        self.last = number.unwrap_or(MAX_NUMBER);
         let number = number.ok_or(PlaceholderError::TooMany)?;
-        self.last = number;
         Ok(format!("[{}_{number}]", kind.to_ascii_uppercase()).into())
+    }
+}
+
+/// Numbers of placeholders: a bit for each up to the largest one, and for as many further ones at most.
+#[derive(Default)]
+struct NumberSet(Vec<u64>);
+
+impl NumberSet {
+    /// Adds a number of at most [`MAX_NUMBER`].
+    fn insert(&mut self, number: u32) {
+        let (word, bit) = Self::place(number);
+        if word >= self.0.len() {
+            self.0.resize((word + 1).next_power_of_two(), 0);
+        }
+        self.0[word] |= bit;
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        let (word, bit) = Self::place(number);
+        self.0.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// Returns the place of the word with the bit of a number, and this bit.
+    fn place(number: u32) -> (usize, u64) {
+        ((number / u64::BITS) as usize, 1 << (number % u64::BITS))
     }
 }
 

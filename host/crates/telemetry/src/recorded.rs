@@ -18,6 +18,10 @@ use crate::{
     value::{MAX_ELEMENTS, MAX_NAME, MAX_TEXT, cut},
 };
 
+/// Maximum bytes of the values of a span's attributes. Callers, servers and providers choose some of the
+/// texts, such as the names of tools and models, and 2,048 spans that wait for the collector take up to 64 MiB.
+const MAX_SPAN_BYTES: usize = 32 << 10;
+
 /// Makes the spans of the process; `None` while nothing is traced.
 static TRACER: RwLock<Option<SdkTracer>> = RwLock::new(None);
 
@@ -66,7 +70,8 @@ impl SpanStart {
         let builder = self.tracer.span_builder(self.name).with_kind(self.kind.into());
         let span = self.tracer.build_with_context(builder.with_links(self.links), &parent);
         let context = span.span_context().clone();
-        let live = span.is_recording().then(|| LiveSpan { span, attributes: Vec::new() });
+        let live =
+            span.is_recording().then(|| LiveSpan { span, attributes: Attributes::default() });
         Span(Some(Arc::new(Recorded { context, live: Mutex::new(live) })))
     }
 }
@@ -85,9 +90,12 @@ pub(crate) struct Recorded {
 
 struct LiveSpan {
     span: SdkSpan,
-    /// The SDK would keep both values of an attribute that is set twice.
-    attributes: Vec<KeyValue>,
+    attributes: Attributes,
 }
+
+/// Attributes of a span. The SDK would keep both values of one that is set twice.
+#[derive(Default)]
+struct Attributes(Vec<(&'static str, AttributeValue)>);
 
 impl Recorded {
     pub(crate) fn is_kept(&self) -> bool {
@@ -96,7 +104,7 @@ impl Recorded {
 
     pub(crate) fn set(&self, name: &'static str, value: AttributeValue) {
         if let Some(live) = &mut *self.live.lock() {
-            live.set(name, value);
+            live.attributes.set(name, value);
         }
     }
 
@@ -108,7 +116,7 @@ impl Recorded {
 
     pub(crate) fn fail(&self, error_type: &str, message: &str) {
         if let Some(live) = &mut *self.live.lock() {
-            live.set(names::ERROR_TYPE, cut(error_type.to_owned(), MAX_NAME).into());
+            live.attributes.set(names::ERROR_TYPE, cut(error_type.to_owned(), MAX_NAME).into());
             live.span.set_status(Status::error(cut(message.to_owned(), MAX_TEXT)));
         }
     }
@@ -137,8 +145,9 @@ impl Recorded {
     pub(crate) fn end(&self) {
         // The SDK queues the span outside of the lock.
         let live = self.live.lock().take();
-        if let Some(LiveSpan { mut span, attributes }) = live {
-            span.set_attributes(attributes);
+        if let Some(LiveSpan { mut span, attributes: Attributes(attributes) }) = live {
+            let attributes = attributes.into_iter();
+            span.set_attributes(attributes.map(|(name, value)| KeyValue::new(name, value)));
             span.end();
         }
     }
@@ -150,13 +159,20 @@ impl Drop for Recorded {
     }
 }
 
-impl LiveSpan {
+impl Attributes {
+    /// Sets an attribute. If there are too many, or too many bytes, the span has none of this name.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
-        let present = self.attributes.iter_mut().find(|attribute| attribute.key.as_str() == name);
-        if let Some(attribute) = present {
-            attribute.value = value.into();
-        } else if self.attributes.len() < MAX_ELEMENTS {
-            self.attributes.push(KeyValue::new(name, value));
+        let others = self.0.iter().filter(|(present, _)| *present != name);
+        let others: usize = others.map(|(_, value)| value.bytes()).sum();
+        if others + value.bytes() > MAX_SPAN_BYTES {
+            // A value from before would be wrong.
+            self.0.retain(|(present, _)| *present != name);
+            return;
+        }
+        if let Some((_, present)) = self.0.iter_mut().find(|(present, _)| *present == name) {
+            *present = value;
+        } else if self.0.len() < MAX_ELEMENTS {
+            self.0.push((name, value));
         }
     }
 }
@@ -168,5 +184,29 @@ impl From<SpanKind> for OtelKind {
             SpanKind::Client => Self::Client,
             SpanKind::Internal => Self::Internal,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_beyond_the_bytes_of_a_span_is_dropped_and_one_is_replaced() {
+        let mut attributes = Attributes::default();
+        let text = "x".repeat(MAX_TEXT);
+        let half = vec![text.as_str(); MAX_SPAN_BYTES / MAX_TEXT / 2];
+        attributes.set("a", half.as_slice().into());
+        attributes.set("b", half.as_slice().into());
+        attributes.set("c", true.into());
+        assert_eq!(attributes.0.len(), 2);
+        attributes.set("b", true.into());
+        attributes.set("c", text.as_str().into());
+        let kept: [(_, AttributeValue); 3] =
+            [("a", half.as_slice().into()), ("b", true.into()), ("c", text.as_str().into())];
+        assert_eq!(attributes.0, kept);
+        let all = vec![text.as_str(); MAX_SPAN_BYTES / MAX_TEXT];
+        attributes.set("c", all.as_slice().into());
+        assert_eq!(attributes.0, kept[..2]);
     }
 }

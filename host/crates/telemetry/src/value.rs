@@ -1,11 +1,12 @@
 //! Values of attributes.
 
-/// Maximum length of a text in an attribute, in characters.
+/// Maximum length of a text in an attribute, in characters: servers and callers choose some.
 pub(crate) const MAX_TEXT: usize = 1024;
-/// Maximum length of the name of a span or an event, in characters.
+/// Maximum length of the name of a span or an event, in characters. The names of tools in it are
+/// chosen by servers.
 pub(crate) const MAX_NAME: usize = 256;
-/// Maximum attributes of a span, fields of a record, and elements of a list: a guest or a server can make any number.
-/// Further ones are dropped.
+/// Maximum attributes of a span, fields of a record, and elements of a list: a provider can end any number of
+/// choices. Further ones are dropped.
 pub const MAX_ELEMENTS: usize = 64;
 
 /// Value of an attribute. Texts are cut to 1,024 characters, lists to 64 elements.
@@ -21,6 +22,18 @@ pub enum AttributeValue {
     Bool(bool),
     /// Several texts.
     Texts(Vec<String>),
+}
+
+#[cfg(feature = "otlp")]
+impl AttributeValue {
+    /// Approximate memory, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Integer(_) | Self::Number(_) | Self::Bool(_) => size_of::<i64>(),
+            Self::Texts(texts) => texts.iter().map(String::len).sum(),
+        }
+    }
 }
 
 /// Cuts a text to a number of characters.

@@ -112,7 +112,7 @@ impl ConfigFile {
     }
 }
 
-/// Whether a command waits for the executor of scripts, which may have to be compiled.
+/// Selects whether a command waits for the executor of scripts, which may have to be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutorLoad {
     /// It does: it runs a script.

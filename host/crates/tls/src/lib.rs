@@ -22,7 +22,7 @@ pub use self::{
     authorities::Authorities,
     error::{BadIdentity, BadPem},
     identity::{Identity, IdentitySource, KeySource, Validity, validity},
-    pem::{MAX_BYTES, is_content, parse_certificates, read_certificates},
+    pem::{MAX_BYTES, is_content, read_certificates},
     revocation::{
         CertificateNumber, IssuerDigest, RevocationList, SerialDigest, read_revocation_lists,
     },

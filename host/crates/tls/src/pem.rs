@@ -46,7 +46,7 @@ pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Ba
 }
 
 /// Parses the certificates of a text, like [`read_certificates`].
-pub fn parse_certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, BadPem> {
+pub(crate) fn parse_certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, BadPem> {
     certificates(text.as_bytes(), PemPlace::Text)
 }
 

@@ -24,6 +24,7 @@
 //! | `subscriptions` | subscriptions to changes of resources, which outlive connections |
 //! | `log_messages` | log messages of a server for the callers of its tools |
 //! | [`Runtime`] | threads for all of this |
+//! | `limits` | bounds on the resources of all servers |
 //!
 //! The crate `airlock-mcp-client` implements the protocol and the transports.
 

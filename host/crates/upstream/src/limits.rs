@@ -23,8 +23,8 @@ pub(crate) const MAX_TENANT_PARKED: usize = 8;
 
 /// Weight that divides the places among tenants, see [`Shares`](airlock_core::tenant::Shares).
 pub(crate) const PLACES_WEIGHT: usize = 3;
-/// Maximum size of a result, in bytes. A larger one is refused: a model cannot read it, and it is
-/// held several times on its way.
+/// Maximum size of a result, in bytes. A larger one is refused: a model cannot read it, since 1 MiB
+/// are some 250,000 tokens, and it is held several times on its way.
 pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
 /// Length to which a tool's message about its failure is cut, in bytes. A model reads it, and a
 /// stack trace fits.
@@ -37,7 +37,7 @@ pub(crate) const TASK_POLL: Duration = Duration::from_secs(1);
 /// Minimum and maximum delay before the state of a task is asked for, in milliseconds, whatever delay
 /// its server names.
 pub(crate) const TASK_POLL_MILLIS: std::ops::RangeInclusive<u64> = 50..=30_000;
-/// Time after which the operator is told that a call has waited for its server.
+/// Wait of a call for its server after which the gateway logs it.
 pub(crate) const SLOW_GRANT: Duration = Duration::from_millis(100);
 /// Minimum time between two such messages about one server.
 pub(crate) const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
@@ -47,7 +47,8 @@ pub(crate) const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
 /// Maximum connections of users at all servers. Each takes up to two sockets, and a process has a
 /// thousand by default.
 pub(crate) const MAX_USERS: usize = 256;
-/// Maximum connections of users at one server, so that others have room.
+/// Maximum connections of users at one server: half of all, so that others have room. Those that calls use may also
+/// be no more than the connections that no call uses at any server, so that servers whose calls hang leave some.
 pub(crate) const MAX_SERVER_USERS: usize = 128;
 /// Maximum connections of one user at one server, each with another exchanged token: callers' tokens are
 /// renewed, and many of one user take no room of others.
@@ -78,7 +79,7 @@ pub(crate) const LIST_TTL: std::ops::RangeInclusive<Duration> =
 // Resources and prompts.
 
 /// Maximum resources, and maximum prompts, of one server. A list of them is kept for each server,
-/// and read anew at each change.
+/// and read anew at each change. Its bytes alone leave room for more than 100,000 of thirty bytes.
 pub(crate) const MAX_OFFERS: usize = 1_000;
 /// Maximum templates of resources of one server. Each is compared with the URI of each request
 /// that names no listed resource.
@@ -95,13 +96,19 @@ pub(crate) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
 /// Time for the lists of resources and prompts to be read before the server counts as connected.
 /// Later ones are read in the background.
 pub(crate) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum subscriptions to resources of one server, of all tenants. Their URIs take 10 MiB at most.
+/// Maximum subscriptions to resources of one server, of all tenants.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 5_000;
+/// Maximum bytes of the URIs of all subscriptions of one server, of all tenants, as JSON. One that a template permits
+/// may have 4 KiB. Four copies of each are kept, so 8 MiB, and a modern server is sent all of them whenever one is
+/// added or has ended. On average there are 400 bytes for each; a tenant gets at most half, 1 MiB, which is enough for
+/// [`MAX_TENANT_SUBSCRIPTIONS`] of [`MAX_OFFER_KEY_BYTES`].
+pub(crate) const MAX_SUBSCRIPTION_BYTES: usize = 2 << 20;
 /// Maximum subscriptions to resources of one server, of one tenant: about eight sessions with 64
 /// each.
 pub(crate) const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
-/// Weight that divides the subscriptions among tenants, see [`Shares`](airlock_core::tenant::Shares): a tenant takes
-/// at most half of those that are free. They are kept for hours, so many tenants have to find some.
+/// Weight that divides the subscriptions and their bytes among tenants, see
+/// [`Shares`](airlock_core::tenant::Shares): a tenant takes at most half of those that are free. They are kept for
+/// hours, so many tenants have to find some.
 pub(crate) const SUBSCRIPTIONS_WEIGHT: usize = 1;
 /// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
 /// request: it names all resources.
@@ -124,9 +131,9 @@ pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// doubles with each such period until a call has got a response.
 pub(crate) const DOUBT: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_mins(1);
-/// Time after which a call that its caller gives up counts as one that hangs. A caller that leaves earlier
-/// must not steer the calls of others. It is also the time in which a stopped instance has to start for a call
-/// that another one could take.
+/// Time after which a call that its caller abandons counts as hanging. A caller that disconnects earlier
+/// must not influence the calls of others. It is also the time within which a stopped instance has to start for a
+/// call that another instance could take.
 pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(5);
 
 // Connections.

@@ -40,9 +40,12 @@ use self::{
     keep::{Keep, PinError, definitions},
 };
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
-use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
-use airlock_lock::{FileVersion, Lock, WATCH_PERIOD};
-pub use airlock_mcp_client::{Pinning, Settings};
+use airlock_core::{
+    file_version::FileVersion,
+    tool::{ClientName, ToolDefinition, ToolName},
+};
+use airlock_lock::{Lock, WATCH_PERIOD};
+use airlock_mcp_client::{Pinning, Settings};
 use airlock_store::LazyDatabase;
 use airlock_strings::{MAX_LISTED, visible_line, with_causes};
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `lists` | reads the lists of resources, templates and prompts |
 //! | `follow` | keeps lists and subscriptions up to date over one connection |
+//! | `turns` | the order of requests about subscriptions to a legacy server, one at a time for each tenant |
 
 mod follow;
 mod lists;
@@ -195,7 +196,7 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<ServerResponse<St
     let Some(result) = result.filter(|result| result.starts_with('{')) else {
         return match read_response(text.as_bytes()) {
             Ok(Err(error)) => Err(refused(&error)),
-            Ok(Ok(_)) => Err(invalid("its result is no object")),
+            Ok(Ok(_)) => Err(invalid("its result is not an object")),
             Err(reason) => Err(invalid(reason)),
         };
     };
@@ -207,7 +208,7 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<ServerResponse<St
         Some(Some(kind)) if kind == "complete" => {}
         Some(Some(kind)) if kind == "input_required" => {
             let mut result: Map<String, Value> =
-                serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
+                serde_json::from_str(result).map_err(|_| invalid("its result is not an object"))?;
             return questions::read_asked(&mut result)
                 .map(ServerResponse::InputRequired)
                 .map_err(not_asked);

@@ -30,7 +30,7 @@ pub(super) fn not_asked(refused: Refused) -> CallError {
 /// or if it reports the tool's own failure.
 pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallError> {
     let Value::Object(mut result) = result else {
-        return Err(no_result(tool, "the result is no object"));
+        return Err(no_result(tool, "the result is not an object"));
     };
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}

@@ -86,7 +86,7 @@ struct StatusRecord {
 #[derive(Debug)]
 struct LastReplacement {
     reason: String,
-    /// Reason for which the old process goes on; `None` if it was replaced.
+    /// Reason that the old process still runs; `None` if it was replaced.
     failure: Option<String>,
     at: SystemTime,
 }

@@ -9,7 +9,9 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS, SUBSCRIPTIONS_WEIGHT};
+use crate::limits::{
+    MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS, SUBSCRIPTIONS_WEIGHT,
+};
 use airlock_core::{
     door::{Mailbox, RelayError, Subscription},
     tenant::{Shares, Tenant},
@@ -48,13 +50,16 @@ struct RelayState {
     by_uri: BTreeMap<Arc<str>, BTreeMap<u64, Subscriber>>,
     /// Subscriptions of each tenant.
     shares: Shares,
+    /// [Bytes](uri_bytes) of the URIs of each tenant's subscriptions. A URI counts once for each of them.
+    bytes: Shares,
     next: u64,
 }
 
 impl Default for RelayState {
     fn default() -> Self {
         let shares = Shares::new(MAX_SUBSCRIPTIONS, SUBSCRIPTIONS_WEIGHT);
-        Self { by_uri: BTreeMap::new(), shares, next: 0 }
+        let bytes = Shares::new(MAX_SUBSCRIPTION_BYTES, SUBSCRIPTIONS_WEIGHT);
+        Self { by_uri: BTreeMap::new(), shares, bytes, next: 0 }
     }
 }
 
@@ -72,8 +77,8 @@ struct HubSubscription {
 }
 
 impl Hub {
-    /// Adds a subscription. Fails if the tenant has [`MAX_TENANT_SUBSCRIPTIONS`], or as many as are free. A tenant
-    /// that has none is refused only if all are in use.
+    /// Adds a subscription. Fails if the tenant has [`MAX_TENANT_SUBSCRIPTIONS`], or as many, or as many bytes of
+    /// URIs, as are free. A tenant that has none is refused only if all are in use, or there is no room for its URI.
     pub(crate) fn subscribe(
         &self,
         uri: &str,
@@ -83,7 +88,11 @@ impl Hub {
     ) -> Result<Subscription, RelayError> {
         let mut state = self.0.state();
         let own = state.shares.held_by(tenant);
-        if own >= MAX_TENANT_SUBSCRIPTIONS || !state.shares.take(tenant, 1) {
+        let has_room = own < MAX_TENANT_SUBSCRIPTIONS
+            && state.shares.admits(tenant, 1)
+            && state.bytes.take(tenant, uri_bytes(uri))
+            && state.shares.take(tenant, 1);
+        if !has_room {
             return Err(match own {
                 0 => RelayError::Busy,
                 limit => RelayError::TooManySubscriptions { limit },
@@ -161,8 +170,15 @@ impl Drop for HubSubscription {
         }
         if let Some(Subscriber { tenant, .. }) = ended {
             state.shares.give_back(&tenant, 1);
+            state.bytes.give_back(&tenant, uri_bytes(&self.uri));
         }
     }
+}
+
+/// Returns the bytes that a URI counts: those of it in a request. JSON writes a control character, which a template
+/// permits too, in six.
+pub(crate) fn uri_bytes(uri: &str) -> usize {
+    airlock_json::text_len(uri)
 }
 
 #[cfg(test)]
@@ -170,6 +186,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::limits::MAX_OFFER_KEY_BYTES;
 
     #[tokio::test]
     async fn subscribers_are_notified_under_their_own_names_until_they_leave() {
@@ -190,6 +207,7 @@ mod tests {
         hub.changed().await;
         assert!(hub.uris().is_empty());
         assert_eq!(hub.0.state().shares.taken(), 0);
+        assert_eq!(hub.0.state().bytes.taken(), 0);
     }
 
     #[test]
@@ -213,6 +231,33 @@ mod tests {
     }
 
     #[test]
+    fn long_uris_of_a_tenant_are_bounded_and_leave_bytes_to_others() {
+        let hub = Hub::default();
+        let mut held: Vec<_> = (0..4).map(|number| take_all_long(&hub, number)).collect();
+        let counts: Vec<_> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts, [255, 128, 64, 32], "half of the bytes that are free");
+        let refused = subscribe_to(&hub, 0, &long(999)).err();
+        assert!(
+            matches!(refused, Some(RelayError::TooManySubscriptions { limit: 255 })),
+            "{refused:?}"
+        );
+        assert!(subscribe(&hub, 9, 0).is_ok(), "a short one has room");
+        held.clear();
+        assert_eq!(hub.0.state().bytes.taken(), 0);
+        assert_eq!(take_all_long(&hub, 4).len(), 255);
+        let _held = subscribe_to(&hub, 5, &"\u{1}".repeat(4 << 10)).expect("room");
+        assert_eq!(hub.0.state().bytes.taken(), 6 * (4 << 10) + 2, "as it is sent");
+    }
+
+    #[test]
+    fn the_longest_uris_of_listed_resources_have_room_up_to_the_number_of_a_tenant() {
+        let hub = Hub::default();
+        let uris = (0..=MAX_TENANT_SUBSCRIPTIONS).map(|n| format!("{n:0>MAX_OFFER_KEY_BYTES$}"));
+        let held: Vec<_> = uris.map_while(|uri| subscribe_to(&hub, 0, &uri).ok()).collect();
+        assert_eq!(held.len(), MAX_TENANT_SUBSCRIPTIONS);
+    }
+
+    #[test]
     fn a_tenant_without_a_subscription_is_refused_only_if_all_are_in_use() {
         let hub = Hub::default();
         let mut held = Vec::new();
@@ -228,8 +273,21 @@ mod tests {
     }
 
     fn subscribe(hub: &Hub, number: u8, resource: usize) -> Result<Subscription, RelayError> {
-        let tenant = Tenant::of_key([number; 32], "t");
-        hub.subscribe(&format!("a://{resource}"), &tenant, &Arc::default(), "x")
+        subscribe_to(hub, number, &format!("a://{resource}"))
+    }
+
+    fn subscribe_to(hub: &Hub, number: u8, uri: &str) -> Result<Subscription, RelayError> {
+        hub.subscribe(uri, &Tenant::of_key([number; 32], "t"), &Arc::default(), "x")
+    }
+
+    /// Returns a URI of 4 KiB.
+    fn long(resource: usize) -> String {
+        format!("{resource:04096}")
+    }
+
+    /// Subscribes a tenant to resources with long URIs until that is refused.
+    fn take_all_long(hub: &Hub, number: u8) -> Vec<Subscription> {
+        (0..).map_while(|resource| subscribe_to(hub, number, &long(resource)).ok()).collect()
     }
 
     /// Subscribes for a tenant until that is refused.

@@ -9,6 +9,7 @@
 //! | `listing` | takes over the lists of tools of an instance |
 //! | `entry` | the entry of the client in the catalog, for all instances |
 //! | `agreement` | decides which list of several instances is offered |
+//! | `reason` | reasons for the operator |
 
 mod agreement;
 mod connect;

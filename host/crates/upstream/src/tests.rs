@@ -25,7 +25,7 @@ use airlock_core::{
 };
 use airlock_mcp_client::{
     Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpServer, HttpTransport,
-    LAST_RETRY, Lifecycle, MAX_REQUESTS_IN_FLIGHT, OpenError, Process, Renewal, Settings,
+    LAST_RETRY, Lifecycle, MAX_REQUESTS_IN_FLIGHT, OpenError, Pinning, Process, Renewal, Settings,
 };
 use airlock_mcp_oauth::{HttpSettings, Logins};
 
@@ -43,7 +43,7 @@ struct Supervised {
 fn settings(transport: impl Connector) -> Settings {
     let mut settings = Settings::new(ClientName::parse("up").expect("a good name"), transport);
     settings.timeouts.startup = PATIENCE;
-    settings.pin = pins::Pinning::Off;
+    settings.pin = Pinning::Off;
     settings
 }
 

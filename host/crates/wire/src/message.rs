@@ -24,7 +24,7 @@ pub enum Message {
     /// A notification, which gets none.
     Notification(Notification),
     /// The response to a request of the gateway.
-    Response(Response),
+    Response(RpcResponse),
 }
 
 /// A request.
@@ -105,7 +105,7 @@ impl Params {
 
 /// The response to a request of the gateway.
 #[derive(Debug)]
-pub struct Response {
+pub struct RpcResponse {
     /// Identifier of the request.
     pub id: RpcId,
     body: RawObject,
@@ -153,7 +153,7 @@ impl Message {
             (Some(method), Some(id)) => Ok(Self::Request(Request { id, method, params })),
             (Some(method), None) => Ok(Self::Notification(Notification { method, params })),
             (None, Some(id)) if body.get("result").is_some() != body.get("error").is_some() => {
-                Ok(Self::Response(Response { id, body }))
+                Ok(Self::Response(RpcResponse { id, body }))
             }
             (None, id) => Err(bad(id, "found neither a `method` nor a response")),
         }
@@ -201,7 +201,7 @@ impl Notification {
     }
 }
 
-impl Response {
+impl RpcResponse {
     /// The result: JSON text; `None` if the request failed.
     pub fn result(&self) -> Option<&str> {
         self.body.get("result")

@@ -80,7 +80,8 @@ pub struct SseDecoder {
     /// True after CR: a following LF belongs to the same line end.
     after_return: bool,
     is_first_line: bool,
-    too_long: Option<TooLong>,
+    /// Boxed: each stream has a decoder, and few have such an event.
+    too_long: Option<Box<TooLong>>,
     dropped_bytes: usize,
 }
 
@@ -184,7 +185,7 @@ impl SseDecoder {
         let mut scanner = IdScanner::default();
         scanner.push(&event.data);
         self.dropped_bytes += event.data.len();
-        self.too_long = Some(TooLong { scanner, is_reported: false });
+        self.too_long = Some(Box::new(TooLong { scanner, is_reported: false }));
         self.skip(&line);
         self.skip(part);
     }

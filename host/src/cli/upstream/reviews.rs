@@ -1,5 +1,7 @@
 //! The lists of MCP servers as they are now, compared with the accepted definitions.
 
+use std::iter;
+
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
@@ -13,7 +15,7 @@ use airlock_upstream::pins::{self, Change, ChangeKind, Quarantined, Review};
 
 /// Maximum characters of the name of a tool.
 const NAME_WIDTH: usize = 200;
-/// Most lines about the changes of one server. A server must not scroll the changes of the others away.
+/// Most lines about the changes of one server, headings included. A server must not scroll the changes of the others away.
 const MAX_LINES: usize = 2_000;
 
 /// Lines about the definitions of a server, with the number of those that have no room.
@@ -144,11 +146,11 @@ pub(super) fn first_used(review: &Review) -> ReviewLines {
 /// Adds a heading and the differences below it, within the bound on lines. Returns the number of
 /// lines that are not shown.
 fn add(lines: &mut Vec<String>, heading: &str, change: &Change) -> usize {
-    lines.push(format!("  {heading}"));
     let shown = pins::shown(change);
     let room = MAX_LINES.saturating_sub(lines.len());
-    let hidden = shown.hidden + shown.lines.len().saturating_sub(room);
-    lines.extend(shown.lines.iter().take(room).map(|line| format!("    {line}")));
+    let hidden = shown.hidden + (1 + shown.lines.len()).saturating_sub(room);
+    let differences = shown.lines.iter().map(|line| format!("    {line}"));
+    lines.extend(iter::once(format!("  {heading}")).chain(differences).take(room));
     hidden
 }
 
@@ -196,4 +198,25 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         "changes": changes.collect::<Vec<_>>(),
         "first_used": first_used.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heading_without_room_is_counted_and_not_shown() {
+        let change = Change {
+            tool: "a".to_owned(),
+            kind: ChangeKind::Removed,
+            was: None,
+            accepted: None,
+            pending: None,
+            is_offered: false,
+        };
+        let mut lines = Vec::new();
+        let hidden = (0..MAX_LINES + 3).map(|_| add(&mut lines, &heading(&change), &change));
+        assert_eq!((hidden.sum::<usize>(), lines.len()), (3, MAX_LINES));
+        assert_eq!(lines[MAX_LINES - 1], "  a: removed by the server");
+    }
 }

@@ -13,12 +13,13 @@ use super::scopes::{FlowScopes, Place};
 use super::tools::CalledTools;
 use super::values::{FlowValue, OriginSet};
 
-/// Passes over a script, at most. Values take a pass for each loop and each function on their way back.
+/// Passes over a script, at most. Values take a pass for each loop and each function on their way back. A script that takes
+/// more is not analysed: each of its arguments may then come from every result.
 const MAX_PASSES: usize = 40;
 /// Nodes and objects that are looked at, at most: twenty times as many as a script of 64 KiB has nodes. It
 /// takes less than 0.1 G fuel.
 const MAX_STEPS: usize = 400_000;
-/// Depth of statements and expressions, at most. The analysis is recursive.
+/// Depth of statements and expressions, at most. The analysis is recursive, and the sandbox provides 512 KiB of stack.
 const MAX_DEPTH: usize = 80;
 
 /// The analysis of one script.

@@ -12,11 +12,13 @@ use super::scopes::{Place, place};
 use super::state::FlowAnalysis;
 use super::values::{FlowValue, MAX_TOOLS, OriginSet};
 
-/// Paths of arguments that are told apart for each tool, at most. The values at further ones are those of the whole.
+/// Paths of arguments that are told apart for each tool, at most. The values at further ones are those of the whole. The
+/// gateway goes through all of them at each call of the tool.
 const MAX_PATHS: usize = 64;
-/// Length of a path, at most. A value that is deeper is one of the deepest object with a path.
+/// Length of a path in bytes, at most. A value that is deeper is one of the deepest object with a path. A script chooses the
+/// names: with 64 paths for each of 128 tools, they take 2 MiB.
 const MAX_PATH: usize = 256;
-/// Names in a path, at most.
+/// Names in a path, at most: more than the depth of usual arguments. A value that is deeper is one of the object around it.
 const MAX_NAMES: usize = 6;
 
 /// A tool as the source names it.

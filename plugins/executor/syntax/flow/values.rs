@@ -3,9 +3,11 @@
 
 use std::iter;
 
-/// Tools whose calls are told apart, at most. A run makes 64 calls by default.
+/// Tools whose calls are told apart, at most, as many as an [`OriginSet`] has bits. A run makes 64 calls by default. A script
+/// with more is not analysed.
 pub(super) const MAX_TOOLS: usize = 128;
-/// Places of a script that make objects, at most.
+/// Places of a script that make objects, at most: each value has a bit for each, 64 bytes. A script with more is not
+/// analysed.
 pub(super) const MAX_SITES: usize = 512;
 /// Bits of a word of a [`SiteSet`].
 const WORD: usize = 64;

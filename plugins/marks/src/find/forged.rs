@@ -3,9 +3,11 @@
 
 use super::words::{after, is_blank, read, run, skip};
 
-/// Maximum length of the name of a special token.
+/// Maximum length of the name of a special token, in visible letters. Those of Llama 3 have up to 26:
+/// `reserved_special_token_` and three digits.
 const MAX_NAME: usize = 32;
-/// Bytes in which the bracket after the words of a mark has to close.
+/// Bytes in which the bracket after the words of a mark has to close. If it closes later, the words
+/// alone are the mark, because what is before the bracket may be a text of its own.
 const MAX_REST: usize = 200;
 /// The bar in special tokens of some models.
 const WIDE_BAR: char = '\u{ff5c}';
@@ -56,10 +58,12 @@ pub(super) fn angle(text: &str, at: usize) -> Option<usize> {
 fn token(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = start;
-    while at < start + MAX_NAME {
+    let mut length = 0;
+    while length <= MAX_NAME {
         let byte = *bytes.get(at)?;
         if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') {
             at += 1;
+            length += 1;
             continue;
         }
         if byte.is_ascii() {

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::mark::{FoundMark, MarkKind, MarkSearch, push};
 
-/// Maximum distance between `![` and the `](` of its image.
+/// Maximum distance between `![` and the `](` of its image, in bytes. One `![` that is left open would else make an image
+/// of a link far behind it.
 const MAX_ALT: usize = 512;
 /// Number of elements without an end, directly after a quote or backtick, that are taken for quotations. The text after
 /// each is read again.

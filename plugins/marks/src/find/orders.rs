@@ -1,7 +1,7 @@
 //! Phrases in English that order a model: that earlier instructions are void, or that the user must not know something.
 //! Each begins with a verb of its own, so that few words of a text are looked at twice.
 
-use super::words::read;
+use super::words::{is_invisible, is_space, read};
 use crate::mark::{FoundMark, MarkKind, MarkSearch, push};
 
 /// Verbs that void instructions.
@@ -68,10 +68,9 @@ const PHRASES: [&[&str]; 9] = [
     &["reveal", "your", "system", "prompt"],
     &["new", "system", "prompt"],
 ];
-/// Maximum number of words between the verb and the instructions.
+/// Maximum number of words between the verb and the instructions: `ignore all of your other
+/// original developer instructions` has six. A text could repeat them without end.
 const MAX_BETWEEN: usize = 6;
-/// Maximum number of bytes between two words.
-const MAX_SPACE: usize = 8;
 
 /// Finds marks of the kind `orders`.
 pub(super) fn marks(text: &str, search: &MarkSearch) -> Vec<FoundMark> {
@@ -136,14 +135,15 @@ fn phrase(text: &str, at: usize) -> Option<usize> {
     })
 }
 
-/// Returns the place of the next word, if only spaces and marks are before it.
+/// Returns the place of the next word, if only spaces, marks and invisible characters are before it.
 fn after_space(text: &str, at: usize) -> Option<usize> {
-    let rest = &text.as_bytes()[at..];
-    let space = rest.iter().take(MAX_SPACE).take_while(|byte| {
-        byte.is_ascii_whitespace() || matches!(byte, b'*' | b'_' | b',' | b'-' | b':' | b'"' | b'`')
-    });
-    let length = space.count();
+    let space = text[at..].chars().take_while(|c| is_between_words(*c));
+    let length: usize = space.map(char::len_utf8).sum();
     (length > 0).then_some(at + length)
+}
+
+fn is_between_words(c: char) -> bool {
+    is_space(c) || is_invisible(c) || matches!(c, '*' | '_' | ',' | '-' | ':' | '"' | '`')
 }
 
 fn is_letter(byte: u8) -> bool {

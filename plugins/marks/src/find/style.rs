@@ -6,10 +6,7 @@ const OPACITY: f64 = 0.05;
 const SMALL: f64 = 1.0;
 /// Offset beyond which an element is outside the window.
 const OUTSIDE: f64 = -500.0;
-/// Maximum length of a number that is read.
-const MAX_NUMBER: usize = 16;
-
-/// Maximum length of a colour that is read.
+/// Maximum length of a colour that is compared, in letters without blanks: more than each of [`WHITES`] has.
 const MAX_COLOR: usize = 24;
 /// Ways to write white.
 const WHITES: [&str; 5] = ["white", "#fff", "#ffffff", "rgb(255,255,255)", "rgba(255,255,255,1)"];
@@ -115,7 +112,7 @@ impl Property {
 /// Returns whether a colour is white, as it is usually written.
 pub(super) fn is_white_color(value: &str) -> bool {
     let value = value.split('!').next().unwrap_or_default();
-    let letters = value.bytes().take(MAX_COLOR).filter(|byte| !byte.is_ascii_whitespace());
+    let letters = value.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(MAX_COLOR);
     let color: String = letters.map(|byte| char::from(byte.to_ascii_lowercase())).collect();
     WHITES.contains(&color.as_str())
 }
@@ -139,10 +136,20 @@ fn is_at_most_small(value: &str) -> bool {
 
 /// Returns the number at the start of a value, and its unit.
 fn number(value: &str) -> Option<(f64, &str)> {
-    let digits = value.bytes().take(MAX_NUMBER);
-    let length = digits.take_while(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+')).count();
-    let (number, unit) = value.split_at(length);
+    let end = value.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '-' | '+'));
+    let end = end.unwrap_or(value.len());
+    let (number, unit) = value.split_at(end + exponent(&value[end..]));
     Some((number.parse().ok()?, unit))
+}
+
+/// Returns the length of the exponent at the start of a text, such as `e-3`; 0 if there is none, as in `em`.
+fn exponent(text: &str) -> usize {
+    let Some(digits) = text.strip_prefix(['e', 'E']) else { return 0 };
+    let digits = digits.strip_prefix(['+', '-']).unwrap_or(digits);
+    match digits.bytes().take_while(u8::is_ascii_digit).count() {
+        0 => 0,
+        count => text.len() - digits.len() + count,
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +178,12 @@ mod tests {
             "clip: rect(0 0 0 0)",
             "clip-path:inset(50%)",
             "transform: scale(0)",
+            "font-size:0.99999999999999999px",
+            "left:-00000000000000000600px",
+            "left:-1E4px",
+            "opacity:1e-9",
+            "font-size:100e-3px",
+            "background:white;color:rgb(   255 ,   255 ,   255   )",
         ] {
             assert!(read(style).hides, "{style}");
         }
@@ -184,6 +197,8 @@ mod tests {
             "opacity:0.8",
             "opacity:50%",
             "font-size:1em",
+            "font-size:1e1px",
+            "font-size:1e",
             "font-size:12px",
             "color:#fff;background:#003366",
             "color:#ff0000",

@@ -9,7 +9,8 @@ use crate::mark::{FoundMark, MarkKind, MarkSearch, push};
 /// Least number of characters without width, each at most [`MAX_GAP`] visible characters after the one before, that
 /// are a sequence. Fewer carry a few bits at most, and occur as separators of lines and words.
 const LEAST: usize = 3;
-/// Maximum number of visible characters between two of a sequence.
+/// Maximum number of visible characters between two of a sequence. Thai and Khmer have spaces without width between words,
+/// which seldom have one letter.
 const MAX_GAP: usize = 1;
 /// The tags of the flags of England, Scotland and Wales, after U+1F3F4.
 const FLAGS: [&str; 3] = ["gbeng", "gbsct", "gbwls"];

@@ -2,9 +2,11 @@
 
 /// Length from which a value in the query of an image is data.
 const LONG: usize = 32;
-/// Maximum number of hosts that are taken from arguments.
+/// Maximum number of hosts that are taken from arguments. Each URL in a result is compared with all of them, and one to a
+/// further host is a mark.
 const MAX_HOSTS: usize = 16;
-/// Bytes of the arguments in which hosts are looked for.
+/// Bytes of the arguments in which hosts are looked for. Arguments may have 1 MiB, in which 100,000 URLs of the same host
+/// would each be compared with all.
 const MAX_ARGUMENTS: usize = 64 << 10;
 /// Characters of a place that a model is to fill with data, also in percent-encoding.
 const PLACEHOLDERS: [&str; 10] = ["{", "}", "<", ">", "[", "]", "$", "%7b", "%3c", "\u{2026}"];

@@ -1,8 +1,9 @@
-//! Words and literals in a text, between whose letters invisible characters may stand.
+//! Words and literals in a text, between whose letters any number of invisible characters may stand. A single one stays in
+//! a text. Three in a row are a mark of another kind, which an earlier pass removes, unless the operator allows it.
 
-/// Maximum number of invisible characters between two letters.
-const MAX_SKIPPED: usize = 8;
-/// Maximum length of a word that is compared.
+/// The cell of Braille without dots. It looks like a blank, and is none in Unicode.
+const BRAILLE_BLANK: char = '\u{2800}';
+/// Maximum length of a word that is compared, in letters. All words that it is compared with are shorter.
 const MAX_WORD: usize = 20;
 
 /// A word in lower case. One that is too long has no letters.
@@ -18,19 +19,20 @@ impl ShortWord {
     }
 }
 
-/// Reads the word at a place, whose bytes are of a class. Returns the place after it.
+/// Reads the word at a place, whose bytes are of a class. Returns the place after it. A word that is too long is not read to
+/// its end: in `i'i'i'…`, one begins at every second byte, so the time would be quadratic.
 pub(super) fn read(text: &str, at: usize, is_in: fn(u8) -> bool) -> (ShortWord, usize) {
     let bytes = text.as_bytes();
     let mut word = ShortWord { letters: [0; MAX_WORD], length: 0 };
-    let mut is_short = true;
     let mut at = at;
     while let Some(byte) = bytes.get(at) {
         if is_in(*byte) {
-            is_short = is_short && word.length < MAX_WORD;
-            if is_short {
-                word.letters[word.length] = byte.to_ascii_lowercase();
-                word.length += 1;
+            if word.length == MAX_WORD {
+                word.length = 0;
+                break;
             }
+            word.letters[word.length] = byte.to_ascii_lowercase();
+            word.length += 1;
             at += 1;
         } else {
             let after = skip(text, at);
@@ -40,17 +42,19 @@ pub(super) fn read(text: &str, at: usize, is_in: fn(u8) -> bool) -> (ShortWord, 
             at = after;
         }
     }
-    if !is_short {
-        word.length = 0;
-    }
     (word, at)
 }
 
-/// Returns the place after a literal that stands at a place. A small letter of it matches a capital too.
+/// Returns the place after a literal that stands at a place. A small letter of it matches a capital too, and a blank any
+/// number of spaces.
 pub(super) fn after(text: &str, at: usize, literal: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = at;
     for wanted in literal.bytes() {
+        if wanted == b' ' {
+            at = after_spaces(text, at)?;
+            continue;
+        }
         if !matches(*bytes.get(at)?, wanted) {
             at = skip(text, at);
             if !matches(*bytes.get(at)?, wanted) {
@@ -66,12 +70,23 @@ fn matches(byte: u8, wanted: u8) -> bool {
     byte == wanted || byte.to_ascii_lowercase() == wanted
 }
 
-/// Returns the place after the invisible characters at a place, of which it skips a few.
+/// Returns the place after the spaces at a place, with the invisible characters among them. `None` if there is no space.
+fn after_spaces(text: &str, at: usize) -> Option<usize> {
+    let mut end = at;
+    let mut has_space = false;
+    for c in text[at..].chars().take_while(|c| is_space(*c) || is_invisible(*c)) {
+        has_space |= is_space(c);
+        end += c.len_utf8();
+    }
+    has_space.then_some(end)
+}
+
+/// Returns the place after the invisible characters at a place.
 pub(super) fn skip(text: &str, at: usize) -> usize {
     if text.as_bytes().get(at).is_none_or(u8::is_ascii) {
         return at;
     }
-    let invisible = text[at..].chars().take(MAX_SKIPPED).take_while(|c| is_invisible(*c));
+    let invisible = text[at..].chars().take_while(|c| is_invisible(*c));
     at + invisible.map(char::len_utf8).sum::<usize>()
 }
 
@@ -84,6 +99,11 @@ pub(super) fn run(bytes: &[u8], at: usize, is_in: fn(u8) -> bool) -> usize {
 /// Returns whether a byte is a blank or a tab.
 pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
+}
+
+/// Returns whether a character separates words: a blank of any width, a tab or a line break.
+pub(super) fn is_space(c: char) -> bool {
+    c.is_whitespace() || c == BRAILLE_BLANK
 }
 
 /// Returns whether a character is invisible, and neither a blank nor a control character.
@@ -102,23 +122,32 @@ mod tests {
 
     #[test]
     fn a_literal_is_found_in_any_case_and_with_invisible_characters_inside_it() {
-        for text in ["tool result", "TOOL Result", "to\u{200b}ol\u{200d}\u{2060} result"] {
+        for text in [
+            "tool result",
+            "TOOL Result",
+            "to\u{200b}ol\u{200d}\u{2060} result",
+            "tool\u{a0}result",
+            "tool\u{2800}\u{3000}\n result",
+            "tool \u{200b} \u{200b}result",
+        ] {
             assert_eq!(after(text, 0, "tool result"), Some(text.len()), "{text}");
         }
         assert_eq!(after("inst]", 0, "INST]"), None, "a capital is one");
-        for text in ["", "tool", "tool\u{e9} result"] {
+        for text in ["", "tool", "tool ", "toolresult", "tool\u{200b}result", "tool\u{e9} result"] {
             assert_eq!(after(text, 0, "tool result"), None, "{text}");
         }
-        let many = format!("to{}ol", "\u{200b}".repeat(MAX_SKIPPED + 1));
-        assert_eq!(after(&many, 0, "tool"), None);
+        let many = format!("to{}ol", "\u{200b}".repeat(1_000));
+        assert_eq!(after(&many, 0, "tool"), Some(many.len()));
     }
 
     #[test]
     fn a_word_ends_at_the_first_byte_of_another_class() {
         let (word, end) = read("Ig\u{200b}nore all", 0, |byte| byte.is_ascii_alphabetic());
         assert_eq!((word.is_one_of(&["all", "ignore"]), end), (true, 9));
+        let (longest, end) = read(&"a".repeat(MAX_WORD), 0, |byte| byte.is_ascii_alphabetic());
+        assert_eq!((longest.is_one_of(&["aaaaaaaaaaaaaaaaaaaa"]), end), (true, MAX_WORD));
         let (long, end) = read(&"a".repeat(30), 0, |byte| byte.is_ascii_alphabetic());
-        assert_eq!((long.is_one_of(&["", "a"]), end), (true, 30));
+        assert_eq!((long.is_one_of(&["", "a"]), end), (true, MAX_WORD));
         let (none, end) = read("é", 0, |byte| byte.is_ascii_alphabetic());
         assert_eq!((none.is_one_of(&["a"]), end), (false, 0));
     }

@@ -15,9 +15,6 @@ use super::syntax::Syntax;
 /// Built-in functions that call one of their arguments.
 const CALLERS: [&str; 5] = ["filter", "map", "max", "min", "sorted"];
 
-/// Functions of a script that lead from one to a tool, at most.
-const MAX_STEPS: usize = 4;
-
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
     let mut finder = CallFinder { names: &syntax.names, bindings, edits: Vec::new() };
@@ -39,11 +36,7 @@ impl CallFinder<'_> {
                 matches!(&*attribute.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
             }
             Expr::Name(name) if self.bindings.function(name.id.as_str()).is_some() => true,
-            _ => self.names.mentions(
-                function,
-                &|name| self.bindings.is_tool_or_namespace(name),
-                MAX_STEPS,
-            ),
+            _ => self.names.mentions(function, &|name| self.bindings.is_tool_or_namespace(name)),
         }
     }
 
@@ -93,6 +86,8 @@ impl<'a> Visitor<'a> for CallFinder<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use airlock_test_executors::embedded;
 
     use crate::Python;
@@ -115,6 +110,22 @@ mod tests {
         }
         let failure = fail(&format!("{many}max([], key=key)"));
         assert_eq!(failure.message, "ValueError: max() iterable argument is empty");
+    }
+
+    #[test]
+    fn a_key_function_may_lead_to_a_tool_through_many_functions() {
+        let mut source = "def f0(n): return -files.read_file(n=n)['n']\n".to_owned();
+        for at in 1..8 {
+            let _ = writeln!(source, "def f{at}(n): return f{}(n)", at - 1);
+        }
+        let chain = format!("{source}result = sorted([1, 3, 2], key=f7)");
+        assert_eq!(result(&chain).as_deref(), Some("[3,2,1]"));
+        // Each of the functions names both twenty times, and none a tool.
+        let body = ["f(n - 1) + g(n - 1)"; 20].join(" + ");
+        let cycle = format!(
+            "def f(n): return n if n < 3 else {body}\ndef g(n): return f(n)\nresult = sorted([2, 1], key=f)"
+        );
+        assert_eq!(result(&cycle).as_deref(), Some("[1,2]"));
     }
 
     #[test]

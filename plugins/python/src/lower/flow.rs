@@ -26,7 +26,7 @@ use crate::protocol::LATER_TEXT;
 /// Built-in functions whose values come out of their arguments.
 const CARRIERS: [&str; 10] =
     ["dict", "enumerate", "filter", "iter", "list", "reversed", "set", "sorted", "tuple", "zip"];
-/// Variables that one leads to, at most.
+/// Variables that one leads to, at most: `a = b; b = a` would lead on without end.
 const MAX_STEPS: usize = 8;
 
 /// Returns the changes.

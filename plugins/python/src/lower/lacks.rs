@@ -26,7 +26,7 @@ pub(crate) struct Lack {
     pub(crate) hint: Cow<'static, str>,
 }
 
-/// Constructs that are reported. More would only make the report long.
+/// Constructs that are reported. A model reads the report, and a script may have thousands of them.
 const MAX_LACKS: usize = 20;
 
 /// Finds the constructs of a script that the interpreter lacks, in their order; none if the script

@@ -76,32 +76,37 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns whether a function, as a script passes it, may name one of `names`: a lambda, or a
-    /// function of the script. Follows calls among them for `depth` steps.
-    pub(super) fn mentions(
-        &self,
-        function: &Expr,
-        is_name: &dyn Fn(&str) -> bool,
-        depth: usize,
-    ) -> bool {
+    /// Returns whether a function, as a script passes it, may read a name for which `is_name` returns
+    /// true: itself, if it is a lambda or a function of the script, or in a function that it reads.
+    pub(super) fn mentions(&self, function: &Expr, is_name: &dyn Fn(&str) -> bool) -> bool {
         let mut read = ReadNames::default();
         match function {
-            Expr::Name(name) => {
-                let name = name.id.as_str();
-                for (_, body) in self.functions.iter().filter(|(function, _)| *function == name) {
-                    read.visit_body(body);
-                }
-                for (_, value) in self.lambdas.iter().filter(|(lambda, _)| *lambda == name) {
-                    read.visit_expr(value);
-                }
-            }
+            Expr::Name(name) => self.add_read(name.id.as_str(), &mut read),
             Expr::Lambda(lambda) => read.visit_expr(&lambda.body),
             _ => return false,
         }
-        read.0.iter().any(|name| {
-            is_name(name.id.as_str())
-                || (depth > 0 && self.mentions(&Expr::Name((*name).clone()), is_name, depth - 1))
-        })
+        // Each once: functions may name each other.
+        let mut seen = HashSet::new();
+        while let Some(name) = read.0.pop() {
+            let name = name.id.as_str();
+            if is_name(name) {
+                return true;
+            }
+            if seen.insert(name) {
+                self.add_read(name, &mut read);
+            }
+        }
+        false
+    }
+
+    /// Adds the names that the functions and lambdas with a name read.
+    fn add_read<'r>(&'r self, function: &str, read: &mut ReadNames<'r>) {
+        for (_, body) in self.functions.iter().filter(|(name, _)| *name == function) {
+            read.visit_body(body);
+        }
+        for (_, value) in self.lambdas.iter().filter(|(name, _)| *name == function) {
+            read.visit_expr(value);
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use starlark::values::{Heap, Value};
 use super::numbers::{count, filtered};
 use super::values::{call, items, list, misuse};
 
-/// Most items that `product`, `permutations` and `combinations` return. As lists they exist all at
-/// once.
+/// Most items that `product`, `permutations`, `combinations` and `repeat` return. As lists they exist all at once: without
+/// their items, so many take 4 MB of the 64 MiB that a run has by default.
 const MAX_ROWS: usize = 1_000_000;
 
 type Rows<'v> = Vec<Vec<Value<'v>>>;
@@ -52,7 +52,10 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let times =
             times.ok_or_else(|| misuse("itertools.repeat() without a number never ends"))?;
-        let times = super::numbers::count(times, "times")?.min(MAX_ROWS);
+        let times = super::numbers::count(times, "times")?;
+        if times > MAX_ROWS {
+            return Err(misuse(format!("itertools.repeat() returns at most {MAX_ROWS} items")));
+        }
         Ok(list(heap, std::iter::repeat_n(value, times)))
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use airlock_executor::json::MAX_DEPTH;
 use starlark::environment::GlobalsBuilder;
 use starlark::eval::Evaluator;
 use starlark::starlark_module;
@@ -12,9 +13,6 @@ use super::order::sort;
 use super::text;
 use super::values::{as_dict, as_slice, call, items, misuse, strict_float};
 use crate::convert;
-
-/// Levels of nested values.
-const MAX_DEPTH: usize = 128;
 
 /// Replaces Starlark's own `json`, which panics at numbers beyond a float and rounds big integers.
 #[starlark_module]
@@ -106,12 +104,18 @@ struct JsonTextWriter<'a, 'v, 'x, 'y> {
 }
 
 impl<'v> JsonTextWriter<'_, 'v, '_, '_> {
-    fn value(&mut self, value: Value<'v>, depth: usize) -> starlark::Result<()> {
+    /// Fails if lists and dicts that nest this deep are beyond [`MAX_DEPTH`].
+    fn check_depth(&self, depth: usize) -> starlark::Result<()> {
         if depth + self.replaced > MAX_DEPTH {
             return Err(misuse(format!(
                 "json.dumps: more than {MAX_DEPTH} levels, or it contains itself"
             )));
         }
+        Ok(())
+    }
+
+    fn value(&mut self, value: Value<'v>, depth: usize) -> starlark::Result<()> {
+        self.check_depth(depth)?;
         if let Some(text) = value.unpack_str() {
             self.string(text);
         } else if let Some(float) = strict_float(value) {
@@ -159,6 +163,8 @@ impl<'v> JsonTextWriter<'_, 'v, '_, '_> {
     }
 
     fn array(&mut self, items: &[Value<'v>], depth: usize) -> starlark::Result<()> {
+        // An empty one is a level too.
+        self.check_depth(depth + 1)?;
         self.out.push('[');
         for (at, item) in items.iter().enumerate() {
             self.separate(at, depth + 1);
@@ -173,6 +179,7 @@ impl<'v> JsonTextWriter<'_, 'v, '_, '_> {
         mut entries: Vec<(Value<'v>, Value<'v>)>,
         depth: usize,
     ) -> starlark::Result<()> {
+        self.check_depth(depth + 1)?;
         if self.sort_keys {
             let keys: Vec<_> = entries.iter().map(|(key, _)| *key).collect();
             let sorted = sort(&keys, None, false, self.eval)?;

@@ -19,7 +19,8 @@ use super::numbers::{count, whole};
 use super::text;
 use super::values::{Args, as_int, items, misuse, number, strict_float};
 
-/// Largest argument of `factorial`, and number of items to choose from.
+/// Largest argument of `factorial`, and number of items that `comb` and `perm` choose. `factorial(10**9)`
+/// would not end, because the number grows with each factor. So many factors of 32 bits make one of 320,000 bits.
 const MAX_FACTORIAL: usize = 10_000;
 
 /// The module `math`.

@@ -38,9 +38,10 @@ const MULTILINE: i64 = 8;
 const DOTALL: i64 = 16;
 const VERBOSE: i64 = 64;
 
-/// Largest compiled pattern, in bytes.
+/// Largest compiled pattern, in bytes. A short one such as `\w{1000}` may take megabytes, and a run keeps [`KEPT`] of them:
+/// at most 64 MiB, as much as a run has by default.
 const MAX_COMPILED: usize = 1 << 20;
-/// Levels of nested groups.
+/// Levels of nested groups. The parser is recursive, and the sandbox provides 512 KiB of stack.
 const MAX_NESTING: u32 = 50;
 /// Patterns that a run keeps compiled.
 const KEPT: usize = 64;

@@ -241,7 +241,8 @@ fn adjust<'v>(
     Ok(heap.alloc(format!("{}{this}{}", fill.repeat(left), fill.repeat(missing - left))))
 }
 
-/// Largest width of a padded text, in characters: a short script could fill the memory with one.
+/// Largest width of a padded text, in characters: a short script could fill the memory of its run, 64 MiB by default, with
+/// one.
 const MAX_WIDTH: i64 = 1 << 20;
 
 fn width_of(width: Option<Value<'_>>) -> starlark::Result<usize> {

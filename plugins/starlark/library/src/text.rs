@@ -8,7 +8,8 @@ use starlark::values::{Heap, Value, ValueLike as _};
 use super::containers::{DictLike, NamedTuple};
 use super::values::{as_slice, strict_float};
 
-/// Levels of containers that are shown; deeper ones, and cycles, become `...`.
+/// Levels of containers that are shown; deeper ones, and cycles, become `...`. The function is recursive, and the sandbox
+/// provides 512 KiB of stack.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Returns the value as `str` and `print` show it.

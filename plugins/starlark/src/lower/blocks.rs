@@ -8,7 +8,7 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::{Lowering, OWN, scope};
 
-/// Most clauses of a chain of `elif` that stays one. Starlark nests each in the one before.
+/// Most clauses of a chain of `elif` that stays one. Starlark nests each in the one before, and its compiler is recursive.
 const MAX_CLAUSES: usize = 10;
 
 /// Depth of statements from which every chain of `elif` is divided: half of what may nest.

@@ -10,7 +10,7 @@ use ruff_text_size::Ranged;
 use super::{Lowering, OWN, scope};
 
 /// Largest depth of an expression in its statement; a sum of so many terms has it, too. Starlark's
-/// compiler is recursive.
+/// compiler is recursive, and the sandbox provides 512 KiB of stack.
 const MAX_DEPTH: usize = 150;
 
 impl<'a> Lowering<'a> {

@@ -12,7 +12,8 @@ use super::{Lowering, MAX_NESTING, OWN};
 const TYPES: &[&str] =
     &["bool", "dict", "float", "frozenset", "int", "list", "object", "set", "str", "tuple"];
 
-/// Longest text that leads to a part of the value. Each pattern for the part repeats it.
+/// Longest text that leads to a part of the value, in bytes. Each pattern for the part repeats it, and the keys of a
+/// pattern are as long as the script makes them.
 const MAX_PATH: usize = 1_000;
 
 /// Names with the part of the value to which each is bound.

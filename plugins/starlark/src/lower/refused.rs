@@ -18,7 +18,7 @@ const NOTE: &str = "note: Python (`code_mode_language: python`, or the header `x
 
 /// One construct that cannot run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RefusedConstruct {
     pub(super) range: TextRange,
     /// The reason and what to write instead, or the message of the parser.
     message: String,
@@ -26,7 +26,7 @@ pub(crate) struct Refusal {
     runs_in_python: bool,
 }
 
-impl Refusal {
+impl RefusedConstruct {
     /// Creates the refusal of a construct that the Python executor lacks, too.
     pub(super) fn new(range: TextRange, message: impl Into<String>) -> Self {
         Self { range, message: message.into(), runs_in_python: false }
@@ -45,7 +45,7 @@ impl Refusal {
 }
 
 /// Converts refusals, of which there is at least one, to a failure that shows all of them.
-pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure {
+pub(crate) fn failure(file: &str, source: &str, refusals: &[RefusedConstruct]) -> Failure {
     let mut rendered = String::new();
     for refusal in refusals.iter().take(SHOWN) {
         let place = ScriptPlace::find(source, refusal.range.start().to_usize());

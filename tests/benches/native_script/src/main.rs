@@ -3,14 +3,14 @@
 
 use std::{env, fs, time::Instant};
 
-use airlock_executor::{Answer, Binding, Language as _, Request, Script, ToolError, Tools};
+use airlock_executor::{Binding, Language as _, Request, Script, ToolAnswer, ToolError, Tools};
 use airlock_starlark::Starlark;
 
 struct Echo;
 
 impl Tools for Echo {
-    fn call(&self, _: Request) -> Result<Answer, ToolError> {
-        Ok(Answer::Text("ok".into()))
+    fn call(&self, _: Request) -> Result<ToolAnswer, ToolError> {
+        Ok(ToolAnswer::Text("ok".into()))
     }
 }
 

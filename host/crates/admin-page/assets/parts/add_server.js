@@ -60,6 +60,6 @@ function Found({ found }) {
   return html`<section><h3>${found.state === 'connected' ? html`<${Badge} level="good">connected<//> Found ${tools.length === 1 ? '1 tool' : `${tools.length} tools`}` : html`<${Badge} level="bad">did not connect<//>`}</h3>
     ${server && html`<p>The server names itself <${Text} value=${`${server.name ?? ''} ${server.version ?? ''}`} />. Nothing is stored yet.</p>`}
     ${found.reason && html`<p role="alert"><${Text} value=${found.reason} /></p><p>Correct the form and test again. If the server only needs a login, save it: the login comes after.</p>`}
-    ${tools.map((tool) => html`<details><summary><${Text} value=${tool.name} /></summary><${Block} value=${tool.description ?? ''} /><${Block} value=${JSON.stringify(tool.input_schema, null, 2)} /></details>`)}
+    ${tools.map((tool) => html`<details><summary><${Text} value=${tool.name} /></summary>${tool.left_out_bytes !== undefined ? html`<p>Its description and schema are not shown: they have ${tool.left_out_bytes} bytes.</p>` : html`<${Block} value=${tool.description ?? ''} /><${Block} value=${JSON.stringify(tool.input_schema, null, 2)} />`}</details>`)}
     ${found.stderr?.length > 0 && html`<h4>Last lines on stderr</h4><${Block} value=${[found.stderr].flat().join('\n')} />`}</section>`;
 }

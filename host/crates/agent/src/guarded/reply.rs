@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{Failure, allowance::Allowance, controlled::ControlledRequest};
 use airlock_conversation::{Delta, Wire, chat};
-use airlock_model::{Charge, Chunks, ReplyChunk, Response};
+use airlock_core::memory::Charge;
+use airlock_model::{Chunks, ReplyChunk, Response};
 
 /// Member with the log probabilities of the parts of a text, which repeat it.
 const LOGPROBS: &str = "logprobs";
@@ -372,7 +373,7 @@ mod tests {
 
     #[test]
     fn texts_of_two_items_are_not_joined() {
-        let end = Delta::ItemEnd { choice: 0, index: 0, item: airlock_model::Object::new() };
+        let end = Delta::ItemEnd { choice: 0, index: 0, item: airlock_conversation::Object::new() };
         let pieces = vec![text(0, "a"), end.clone(), text(0, "b"), text(0, "c")];
         assert_eq!(joined(pieces), [text(0, "a"), end, text(0, "bc")]);
     }

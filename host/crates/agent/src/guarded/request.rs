@@ -21,11 +21,12 @@ use crate::{
 use airlock_conversation::{Item, Wire};
 use airlock_core::{
     door::{Placeholders, ReviewedText},
+    memory::Charge,
     threads,
     tool::Tool,
 };
 use airlock_json::{self as json, Caps, RawObject};
-use airlock_model::{Charge, Prompt};
+use airlock_model::Prompt;
 
 /// Limit on the memory of the tree of one member, in bytes. It is charged to the request too.
 const TREE_CAPS: Caps = Caps::memory(1 << 30);
@@ -294,7 +295,7 @@ mod tests {
     use super::*;
     use airlock_conversation::{Reasoning, Seal};
     use airlock_core::door::PlaceholderSpan;
-    use airlock_model::object;
+    use airlock_json::object;
 
     fn texts(texts: [(&str, &str); 2]) -> [ReviewedText; 2] {
         texts.map(|(role, text)| ReviewedText { role: role.to_owned(), text: text.to_owned() })
@@ -346,7 +347,7 @@ mod tests {
         let names: Vec<_> =
             places.iter().map(|place| (place.name.as_str(), place.is_known)).collect();
         assert_eq!(names, [("messages", true), ("documents", false), ("temperature", false)]);
-        let held = airlock_model::MemoryBudget::unlimited().charge();
+        let held = airlock_core::memory::MemoryBudget::unlimited().charge();
         let mut reader = TextCollector::default();
         for mut member in read_members(&body, places, &held).expect("there is memory") {
             member.visit(&mut reader);

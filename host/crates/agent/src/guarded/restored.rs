@@ -9,8 +9,7 @@ use super::{
 };
 use crate::Failure;
 use airlock_conversation::{Delta, Item};
-use airlock_core::{door::Placeholders, threads};
-use airlock_model::Charge;
+use airlock_core::{door::Placeholders, memory::Charge, threads};
 
 impl ModelReview<'_> {
     /// Puts the originals back into a whole response: into a long one on a blocking thread. Returns whether it had a
@@ -106,12 +105,11 @@ mod tests {
     use super::*;
     use airlock_core::{
         door::{Membership, PlaceholderSpan, ReviewedExchange},
-        memory::Limited,
+        memory::{Limited, MemoryBudget},
         tenant::Tenant,
         threads::INLINE_BYTES,
         tool::GuardHook,
     };
-    use airlock_model::MemoryBudget;
 
     /// Returns the review of a response to a request that hides an address.
     fn review() -> ModelReview<'static> {

@@ -1,6 +1,6 @@
-//! Finds the texts of a conversation, with the roles of their messages. A tree is walked whole, so that a text in a
-//! member that nobody here knows is found too: only members that have identifiers, kinds or encoded data are left out.
-//! In the input of a call, every text is the model's, whatever its name.
+//! Finds the texts of a conversation, with the roles of their messages. The whole tree is walked, so that a text in an
+//! unknown member is found too; only members with identifiers, kinds or encoded data are left out. In the input of a
+//! call, every text belongs to the model, whatever the name of its member.
 
 use std::{mem, vec};
 

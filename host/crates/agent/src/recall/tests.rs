@@ -7,8 +7,7 @@ use std::convert::Infallible;
 use serde_json::{Value, json};
 
 use super::{chat::Rounds, note::CallerInterface, *};
-use airlock_json::{Caps, RawObject};
-use airlock_model::object;
+use airlock_json::{Caps, RawObject, object};
 
 /// Identifiers of calls of the client.
 const X: &str = "call_0123456789abcdef";

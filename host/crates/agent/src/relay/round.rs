@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use crate::{Failure, names::CallableNames};
 use airlock_conversation::{Delta, FinishReason, Usage};
-use airlock_model::{Charge, ReplyChunk, weight};
+use airlock_core::memory::Charge;
+use airlock_json::weight::weight;
+use airlock_model::ReplyChunk;
 
 /// State of one response.
 #[derive(Default)]

@@ -13,11 +13,10 @@ use crate::{Run, allowance::RESULT_COPIES, names::CallOwner, tests::SETTINGS};
 use airlock_conversation::ToolCall as ToolCallItem;
 use airlock_core::{
     door::{CallGuards, Filter, FinishedCall, GuardedCall, Origin, ProposedCall},
-    memory::Limited,
+    memory::{Limited, MemoryBudget},
     tool::{GuardAct, GuardDecision, GuardHook, HostCode, ToolOutput},
 };
 use airlock_fakes as fake;
-use airlock_model::MemoryBudget;
 
 fn caller() -> Caller {
     let (catalog, _) = fake::catalog();

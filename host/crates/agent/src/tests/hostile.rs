@@ -2,6 +2,7 @@
 
 use super::{received::ReceivedStream, streams::streamed, *};
 use airlock_conversation::{Delta, FinishReason};
+use airlock_core::model_calls::MAX_CALLS_READ;
 use airlock_model::ReplyChunk;
 use airlock_test_http::model::{self as service, FakeService};
 

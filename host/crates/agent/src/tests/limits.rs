@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::*;
 use airlock_core::{
     door::{CallGuards, FinishedCall, GuardedCall, ProposedCall},
+    model_calls::MAX_CALLS_READ,
     tool::{CallError, ToolOutput},
 };
 

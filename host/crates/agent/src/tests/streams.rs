@@ -426,3 +426,18 @@ async fn text_beside_a_call_of_the_caller_is_shown_in_a_request_for_json() {
     let seen = seen(turns, wants_json(with_own_tool(streamed())), SETTINGS).await;
     assert!(seen.iter().any(|line| line.contains("content=\"hm\"")), "{seen:?}");
 }
+
+#[tokio::test]
+async fn a_stream_has_no_room_for_its_calls_and_its_end() {
+    let models = Arc::new(fake::scripted(&json!([{"answer": {"content": "hi"}}])));
+    let caller = caller(&Filter::none());
+    let mut bytes = 0;
+    let run = Run::new(|emitter| {
+        let work = crate::run::work(models, caller, Box::new(request()), SETTINGS, emitter);
+        bytes = size_of_val(&work);
+        work
+    });
+    drop(run);
+    // The future that sorts calls takes 1.5 KiB by itself, and each of thousands of streams would have it twice.
+    assert!(bytes <= 5 << 9, "{bytes}");
+}

@@ -21,7 +21,8 @@ const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 /// Type of the predicate, which `docs/audit.md` describes.
 const PREDICATE_TYPE: &str =
     "https://github.com/airlock-gateway/airlock/blob/main/docs/audit.md#run-v1";
-/// Most lines of a statement, which is made in memory.
+/// Most lines of a statement, which is made in memory: a run may have thousands of calls, of two
+/// lines each.
 const MAX_LINES: usize = 10_000;
 /// Most bytes of these lines, for the same reason: a line has up to 64 KiB.
 const MAX_BYTES: usize = 16 << 20;

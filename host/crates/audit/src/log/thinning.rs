@@ -1,9 +1,10 @@
 //! The file of checkpoints is thinned: with one each minute it would have half a million a year.
 //!
-//! A checkpoint covers all lines before it, so a log is as well protected without its older ones. They name the
-//! lines that were changed more closely, and prove that a log goes on from another state. All of the newest stay, and
-//! of the older ones of the newest file of lines, the last one of each block of lines. Those of older files stay as
-//! they are: the one before the first line of a file is what the file is verified by without those before it.
+//! A checkpoint covers all lines before it, so a log is equally protected without its older checkpoints. Older
+//! checkpoints narrow down which lines were changed, and prove that a log continues an earlier state. Thinning keeps all
+//! of the newest checkpoints. Among the older ones of the newest file of lines, it keeps the last one of each block of
+//! lines. It does not change the checkpoints of older files: the checkpoint before the first line of a file is needed to
+//! verify the file without the files before it.
 
 use std::{
     fs,

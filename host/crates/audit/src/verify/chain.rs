@@ -14,7 +14,8 @@ use crate::{
     tree::Hash,
 };
 
-/// Most numbers of missing lines that are remembered, in case the lines are somewhere else.
+/// Most numbers of missing lines that are remembered, in case the lines are somewhere else. One
+/// forged number may skip 2^64 lines; missing lines beyond this bound are only counted.
 const MAX_MISSING: usize = 100_000;
 
 /// The state after some lines.

@@ -21,7 +21,8 @@ use crate::{
     tree::{Hash, Tree},
 };
 
-/// Most bytes of checkpoints that come from a pipe, which cannot be read a second time.
+/// Most bytes of checkpoints that come from a pipe. They are held in memory, because a pipe cannot
+/// be read a second time.
 const MAX_PIPED_BYTES: u64 = 64 << 20;
 
 /// A checkpoint that the log is compared with.
@@ -66,7 +67,8 @@ impl ClaimFile {
             let mut piped = Vec::new();
             (&opened).take(MAX_PIPED_BYTES + 1).read_to_end(&mut piped)?;
             if piped.len() as u64 > MAX_PIPED_BYTES {
-                let text = format!("it is no file and has more than {MAX_PIPED_BYTES} bytes");
+                let text =
+                    format!("it is not a regular file and has more than {MAX_PIPED_BYTES} bytes");
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
             }
             contents = Some(piped);

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use super::{error::BuildError, project::Project};
 use crate::{Finding, Language, component, config_schema, file::replace, finding, guard};
-use airlock_compile::embed;
+use airlock_compile::{CompileHook, embed};
 use airlock_core::tool::{ClientName, Tool, ToolDefinition, ToolName};
-use airlock_plugin::{CompileHook, MANIFEST_SECTION, Metadata};
+use airlock_plugin::{MANIFEST_SECTION, Metadata};
 use airlock_sandbox::{self as sandbox, LoadError};
 
 /// A component that was written to its file.

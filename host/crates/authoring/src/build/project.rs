@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::BuildError;
 use crate::Language;
-use airlock_manifest::Source;
+use airlock_manifest::ManifestSource;
 use airlock_plugin::Manifest;
 
 /// A directory that holds the sources of a plugin.
@@ -14,7 +14,7 @@ pub(super) struct Project {
     pub(super) language: Language,
     pub(super) manifest: Manifest,
     /// plugin.toml, from which the manifest was read.
-    pub(super) source: Source,
+    pub(super) source: ManifestSource,
 }
 
 impl Project {

@@ -1,8 +1,10 @@
 //! Compares the requested limits with the ceilings of the profiles.
 
 use crate::{Check, CheckOutcome, Finding};
-use airlock_core::limit::{GuestLimit, GuestLimitSet};
-use airlock_plugin::Profile;
+use airlock_core::{
+    limit::{GuestLimit, GuestLimitSet},
+    profile::Profile,
+};
 
 const CHECK: &str = "every profile grants the limits that it requests";
 

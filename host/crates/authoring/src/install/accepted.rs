@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{Obstacle, WrittenKeys, obstacle::LoadDecision};
 use crate::{Component, ComponentError};
+use airlock_compile::CompileHook;
 use airlock_config::{Client, Config, Source};
 use airlock_core::tool::ClientName;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin};
-use airlock_plugin::{CompileHook, Configured, Drift, Metadata};
+use airlock_plugin::{Configured, Drift, Metadata};
 
 /// A configuration's plugins and its lock.
 #[derive(Clone)]

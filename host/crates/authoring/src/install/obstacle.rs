@@ -10,7 +10,7 @@ use airlock_core::{
     tool::ClientName,
 };
 use airlock_egress::{BadRule, Rule};
-use airlock_plugin::{Change, Reason, Refusal, Rights, Settings};
+use airlock_plugin::{Change, LoadRefusal, Reason, Rights, Settings};
 use airlock_strings::visible_line;
 
 /// Reason that a plugin is not installed or accepted. As text, it names requests, and options of `airlock
@@ -83,7 +83,7 @@ impl LoadDecision {
 
 /// Returns notes for the operator. A secret that cannot be read in this shell may be readable where
 /// the gateway runs.
-fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
+fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, LoadRefusal> {
     let absent = RefCell::new(Vec::new());
     let manifest = component.metadata.manifest.as_ref();
     let rights = Rights::intersect(manifest, &settings.grant, &|source: &SecretSource| {

@@ -62,8 +62,8 @@ struct DraftConfig {
 
 impl Installation<'_> {
     /// Decides an installation: writes the options into a copy of the configuration, intersects the
-    /// requests with the grants, compares the result with the accepted state, and returns what is left
-    /// to ask. Grants that make the configuration invalid are obstacles, and the rest is decided without
+    /// requests with the grants, compares the result with the accepted state, and returns the questions
+    /// that remain. Grants that make the configuration invalid are obstacles, and the rest is decided without
     /// them. Fails if the configuration would be invalid for another reason, or if nothing can be
     /// replaced.
     pub fn plan(&self, options: &InstallOptions) -> Result<InstallPlan, InstallError> {

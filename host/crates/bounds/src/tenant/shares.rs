@@ -45,24 +45,32 @@ impl Shares {
     /// Returns whether `tenant` may take `amount` units now. The rule is the same as for taking
     /// them one by one. An amount of 0 is always admitted.
     pub fn admits(&self, tenant: &Tenant, amount: usize) -> bool {
+        self.admits_beyond(self.held_by(tenant), amount)
+    }
+
+    /// Returns whether a tenant that holds `held` units may take `amount` more.
+    fn admits_beyond(&self, held: usize, amount: usize) -> bool {
         let free = self.capacity - self.taken;
         let Some(before_last) = amount.checked_sub(1) else { return true };
         amount <= free
-            && self.held_by(tenant).saturating_add(before_last)
-                < self.weight.saturating_mul(free - before_last)
+            && held.saturating_add(before_last) < self.weight.saturating_mul(free - before_last)
     }
 
     /// Takes `amount` units for `tenant`; false, and nothing is taken, if it may not have that
     /// many.
     pub fn take(&mut self, tenant: &Tenant, amount: usize) -> bool {
-        if !self.admits(tenant, amount) {
+        let held = self.held_by(tenant);
+        if !self.admits_beyond(held, amount) {
             return false;
         }
         if amount > 0 {
             self.taken += amount;
-            match self.held.get_mut(tenant) {
-                Some(held) => *held += amount,
-                None => drop(self.held.insert(tenant.clone(), amount)),
+            // Only tenants that hold something have an entry. Each look-up hashes the tenant, under the lock of the
+            // resource.
+            if held == 0 {
+                self.held.insert(tenant.clone(), amount);
+            } else if let Some(held) = self.held.get_mut(tenant) {
+                *held += amount;
             }
         }
         true

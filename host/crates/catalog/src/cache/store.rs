@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use airlock_core::tool::ToolOutput;
 
-/// Memory for the results of all clients together, in bytes.
+/// Memory for the results of all clients together, in bytes. A rule has 16 MiB unless its `max_bytes` says otherwise, and
+/// a configuration may have any number of rules.
 const MAX_BYTES: usize = 256 << 20;
 /// Memory of one entry besides its result, in bytes: its keys in the two maps, its times, and the maps and the
 /// ranks if it is the only one of its group.

@@ -29,7 +29,22 @@ impl Provider for Returns {
     }
 }
 
+/// Returns the tree that a check has built of the arguments, as text, or `none`.
+struct Takes;
+impl Provider for Takes {
+    fn call(&self, mut call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            let tree = call.take_members().map(|members| Value::from(members).to_string());
+            Ok(ToolOutput::text(tree.unwrap_or_else(|| "none".to_owned())))
+        })
+    }
+}
+
 async fn caller(kind: SourceKind) -> Caller {
+    caller_of(kind, Arc::new(Returns)).await
+}
+
+async fn caller_of(kind: SourceKind, provider: Arc<dyn Provider>) -> Caller {
     let endless = json!({"anyOf": [{"$ref": "#"}]});
     let slow = json!({"type": "object", "properties": {
         "returns": {}, "text": {"type": "string", "pattern": "^[01]*1[01]{350}[a-y]"}}});
@@ -49,7 +64,7 @@ async fn caller(kind: SourceKind) -> Caller {
     let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     catalog.add_client(&name, kind, policy);
     let tools = serde_json::from_value(tools).expect("definitions");
-    assert_eq!(catalog.publish(&name, tools, Arc::new(Returns)).await, [""; 0]);
+    assert_eq!(catalog.publish(&name, tools, provider).await, [""; 0]);
     let budget = Budget {
         deadline: std::time::Duration::from_secs(30),
         script: std::time::Duration::from_secs(30),
@@ -105,6 +120,18 @@ async fn arguments_that_do_not_fit_the_input_schema_never_reach_a_server_or_an_e
     }
     let plugin = caller(SourceKind::Plugin).await;
     assert!(call(&plugin, "strict", &json!({"returns": 7})).await.is_ok(), "it checks itself");
+}
+
+#[tokio::test]
+async fn a_function_of_the_program_gets_the_tree_that_the_check_of_short_arguments_has_built() {
+    let internal = caller_of(SourceKind::Internal, Arc::new(Takes)).await;
+    let short = json!({"returns": "x"});
+    let taken = call(&internal, "strict", &short).await.expect("it fits");
+    assert_eq!(taken, short.to_string());
+    let long = json!({"returns": "x".repeat(INLINE_BYTES)});
+    assert_eq!(call(&internal, "strict", &long).await.expect("it fits"), "none");
+    let server = caller_of(SourceKind::Server("stdio"), Arc::new(Takes)).await;
+    assert_eq!(call(&server, "strict", &short).await.expect("it fits"), "none");
 }
 
 #[tokio::test]

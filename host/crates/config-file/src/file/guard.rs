@@ -11,7 +11,7 @@ use super::ranged::{Bytes, Count, KIB, MIB, MILLISECOND, SECOND, Time};
 /// A component that decides about tools, their calls, and requests to models.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Guard {
+pub struct GuardEntry {
     /// Its name: 1 to 64 letters, digits, `.`, `_` or `-`. No other guard has it.
     pub name: String,
     /// The file of the component.

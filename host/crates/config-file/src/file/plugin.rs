@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::forms::NameOr;
-use airlock_core::{limit::GuestLimitSet, units::Size};
-use airlock_plugin::Profile;
+use airlock_core::{limit::GuestLimitSet, profile::Profile, units::Size};
 
 /// A plugin.
 #[derive(Deserialize, JsonSchema)]
@@ -32,7 +31,7 @@ pub struct Wasm {
     pub descriptions: BTreeMap<String, String>,
     /// Rights that the operator grants, of those that it requests. All others are denied.
     #[serde(default)]
-    pub grants: Grants,
+    pub grants: PluginGrants,
     /// Limits of one call.
     #[serde(default)]
     pub limits: GuestLimitSet,
@@ -51,7 +50,7 @@ pub struct Stored {
 /// Rights that the operator grants to a plugin.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Grants {
+pub struct PluginGrants {
     /// Hosts on the network: the name of the plugin's request, or a rule.
     #[serde(default)]
     pub http: Vec<NameOr<HttpRule>>,

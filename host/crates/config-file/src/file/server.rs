@@ -50,7 +50,7 @@ pub struct Server {
     pub read_timeout: Time<MILLISECOND, HOUR, { 30 * SECOND }>,
     /// Time for a client to read a response, or each part of a streamed one.
     pub write_timeout: Time<MILLISECOND, HOUR, { 30 * SECOND }>,
-    /// Time that a connection may stay open without a request.
+    /// Time that a connection may stay open without a request; over HTTP/1.1 at most `read_timeout`.
     pub idle_timeout: Time<MILLISECOND, HOUR, MINUTE>,
     /// Time for requests in flight to end after the gateway receives a signal to stop.
     pub drain_timeout: Time<MILLISECOND, HOUR, { 30 * SECOND }>,

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::ranged::{
     Bytes, Count, DAY, Flag, GIB, HOUR, KIB, MIB, MILLISECOND, MINUTE, Ranged, SECOND, Time,
 };
-use airlock_agent::MAX_CALLS_READ;
-use airlock_core::units::SecondsOrSpan;
+use airlock_core::{model_calls::MAX_CALLS_READ, units::SecondsOrSpan};
 
 /// Limits and settings of tool calls.
 #[derive(Default, Deserialize, JsonSchema)]

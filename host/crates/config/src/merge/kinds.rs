@@ -5,14 +5,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::layout::Layout;
-use crate::{
+use crate::resolve;
+use airlock_config_file::{
     error::Problem,
     file::{self, File},
     json,
     key_path::{KeyPath, segments},
     read,
     refused::NamedPart,
-    resolve,
 };
 
 /// Key of the switch of all tools.

@@ -5,7 +5,7 @@
 use airlock_store::entries::EntryKind;
 use serde_json::Value;
 
-use crate::{
+use airlock_config_file::{
     error::Problem,
     key_path::{KeyPath, Segment, segments},
     refused::{NamedPart, RefusedValue},

@@ -13,15 +13,17 @@ use super::{
 };
 use crate::{
     config::Config,
+    place::Place,
+    resolve::{self, AbsentNames},
+};
+use airlock_config_file::{
     environment::Env,
     error::Problem,
     file::{self, File},
     json,
     key_path::{KeyPath, segments},
-    place::Place,
     read::{self, Reading},
     refused::NamedPart,
-    resolve::{self, AbsentNames},
 };
 use airlock_core::tool::ClientName;
 

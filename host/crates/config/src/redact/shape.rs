@@ -1,5 +1,5 @@
 //! Members of the elements, and which of them are secrets. A test compares them with the types of
-//! [`file`](crate::file): a new key is missing here until it is added.
+//! [`file`](airlock_config_file::file): a new key is missing here until it is added.
 
 /// Form of a value of an element.
 #[derive(Debug)]

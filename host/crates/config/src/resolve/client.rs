@@ -11,11 +11,8 @@ use super::{
     team::KeyGroup,
     tool_cache, tool_fallbacks, upstream,
 };
-use crate::{
-    config::{AbsentOwner, Client, Disabled, Source},
-    file,
-    key_path::KeyPath,
-};
+use crate::config::{AbsentOwner, Client, Disabled, Source};
+use airlock_config_file::{file, key_path::KeyPath};
 use airlock_core::{
     door::ToolGroup,
     tool::{Allowlist, ClientName, Exclusions, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList},

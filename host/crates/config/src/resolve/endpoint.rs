@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::{file_env::FileEnv, resolved::Resolved};
-use crate::{
+use airlock_config_file::{
     env_text::{EnvText, has_variable_after_scheme},
     refused::InvalidValue,
 };

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::resolved::Resolved;
-use crate::{
+use crate::vault::VaultSecrets;
+use airlock_config_file::{
     env_text::{EnvText, has_reference},
     environment::Env,
     refused::{InvalidValue, Referent},
-    vault::VaultSecrets,
     vault_reference::VaultReference,
 };
 use airlock_core::secret::Secret;

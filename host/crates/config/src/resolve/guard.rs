@@ -10,24 +10,27 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::file;
+use airlock_config_file::file;
 use airlock_core::tool::{ClientName, GuardHook};
 use airlock_guards::{Hooks, Scope, Settings, ToolPattern};
 use airlock_sandbox::Limits;
 
-/// Most guards. The record of one call has a decision of each.
+/// Maximum number of guards. Each is a call into a sandbox before and after a call of a tool, and the record of the call
+/// has a decision of each.
 const MAX_GUARDS: usize = 16;
-/// Maximum size of the settings of a guard, in bytes of JSON.
+/// Maximum size of the settings of a guard, in bytes of JSON: the contract of guards (`check-settings` in `guard.wit`).
+/// Each hook gets a copy.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
-/// Bytes that a guard may return besides what it writes.
-const MAX_FRAME_BYTES: usize = 64 << 10;
+/// Bytes that a guard may return besides what it writes: its verdict, whose reason has at most 1 KiB.
+const FRAME_BYTES: usize = 64 << 10;
 
 /// Resolves the guards, in their order.
-pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Vec<Settings>> {
+pub(super) fn resolve(guards: Vec<file::GuardEntry>, env: FileEnv<'_>) -> Resolved<Vec<Settings>> {
     let mut names = BTreeSet::new();
     let count = guards.len();
     let resolved = Resolved::elements(guards, |problems, guard| {
-        let file::Guard { name, component, on, hooks, settings, limits, stream_window } = guard;
+        let file::GuardEntry { name, component, on, hooks, settings, limits, stream_window } =
+            guard;
         if !is_plain(&name, MAX_NAME_BYTES, "._-") {
             problems.refuse(
                 "name",
@@ -153,7 +156,7 @@ fn limits_of(limits: &file::GuardLimits) -> Limits {
         cpu: time,
         deadline: time,
         memory_bytes: limits.memory.get().bytes(),
-        copied_bytes: result_bytes.saturating_add(MAX_FRAME_BYTES),
+        copied_bytes: result_bytes.saturating_add(FRAME_BYTES),
         result_bytes,
         host_calls: 0,
         log_lines: 0,

@@ -11,18 +11,19 @@ use super::{
     file_env::FileEnv,
     resolved::{Problems, Resolved},
 };
-use crate::{
+use airlock_config_file::{
     env_text::EnvText,
     file::{self, AuthType, OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
     key_path::KeyPath,
 };
 use airlock_mcp_oauth::{
-    ExtraHeaders, HttpSettings, MAX_USER_HEADERS, Oauth, SubjectTokenType, TokenExchange,
-    UserCredentials, is_reserved_header,
+    ExtraHeaders, HttpSettings, MAX_SCOPES_BYTES, MAX_USER_HEADERS, Oauth, SubjectTokenType,
+    TokenExchange, UserCredentials, is_reserved_header,
 };
 use airlock_tls::{Authorities, IdentitySource};
 
-/// Maximum scopes of one client: caps both keys `scopes`, which are one parameter of a request.
+/// Maximum scopes of one client: caps both keys `scopes`. Each list is one parameter of a request, of
+/// [`MAX_SCOPES_BYTES`].
 const MAX_SCOPES: usize = 100;
 
 /// Maximum URLs of one client: caps `connection_strings`. The gateway keeps a connection to each.
@@ -344,17 +345,24 @@ fn plain_url(url: String) -> Result<String, &'static str> {
 
 fn scopes(scopes: Vec<String>) -> Resolved<Vec<String>> {
     let count = scopes.len();
+    let bytes = scopes.iter().map(|scope| scope.len() + 1).sum::<usize>();
     Resolved::new(|problems| {
         let scopes = Resolved::elements(scopes, |problems, scope| {
             if !is_scope(&scope) {
-                problems
-                    .refuse_whole("is no scope: use up to 256 printable characters without spaces");
+                problems.refuse_whole(
+                    "is not a valid scope: use up to 256 printable characters without spaces",
+                );
             }
             Some(scope)
         });
         let scopes = problems.merge(scopes);
         if count > MAX_SCOPES {
             problems.refuse_whole(format_args!("has more than {MAX_SCOPES} entries"));
+        }
+        if bytes > MAX_SCOPES_BYTES {
+            problems.refuse_whole(format_args!(
+                "takes {bytes} bytes with a space after each scope; expected at most {MAX_SCOPES_BYTES}"
+            ));
         }
         scopes
     })

@@ -4,15 +4,15 @@ use super::{
     resolved::Resolved,
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::{file, key_path::KeyPath};
+use airlock_config_file::{file, key_path::KeyPath};
 use airlock_core::{
     door::{SinkArgument, SinkDecision, SinkRule, SinkRules, SourceSelection},
     tool::{ClientName, SourceSet, ToolPattern},
 };
 
-/// Most rules. Each call of a tool is compared with all of them.
+/// Maximum number of rules: caps `mcp.information_flow.sinks`. Each call of a tool is compared with all of them.
 const MAX_SINKS: usize = 256;
-/// Most arguments of a rule. Each is looked for in the arguments of a call.
+/// Maximum number of arguments of a rule: caps `arguments`. Each is looked for in the arguments of a call, of up to 1 MiB.
 const MAX_ARGUMENTS: usize = 32;
 /// Stands for all sources.
 const ALL: &str = "*";

@@ -20,7 +20,7 @@ use super::{
     team::Groups,
     time,
 };
-use crate::{
+use airlock_config_file::{
     env_text::EnvText,
     error::Problem,
     file,
@@ -28,16 +28,19 @@ use crate::{
 };
 use airlock_core::{
     door::{
-        CertificateDigest, Grants, Keys, Membership, ROLES_PREFIX, VirtualKey, credential_digest,
+        CertificateDigest, Grants, Keys, MAX_KEY_NAME_BYTES, Membership, ROLES_PREFIX, VirtualKey,
+        credential_digest,
     },
     tool::ClientName,
 };
 
 /// Prefix of credentials, which distinguishes them from a provider's own keys.
 pub(super) const PREFIX: &str = "sk-bf-";
-/// Minimum length of a credential. Shorter ones could be guessed.
+/// Minimum length of a credential, in bytes, with its prefix. The other 14 have 83 bits if they are random letters and
+/// digits; shorter ones could be guessed.
 const MIN_CHARACTERS: usize = 20;
-/// Maximum certificates of one key: caps `client_certificate_sha256`.
+/// Maximum certificates of one key: caps `client_certificate_sha256`. They are those of the callers that share the key, and
+/// their next ones; a service with more callers gives them keys of their own.
 const MAX_CERTIFICATES: usize = 100;
 /// Member that binds a key to certificates.
 const CERTIFICATES: &str = "client_certificate_sha256";
@@ -264,6 +267,11 @@ fn certificates_of(
 fn check_name(problems: &mut Problems, name: &str, taken: &mut BTreeSet<String>) {
     if name.trim().is_empty() {
         problems.refuse("name", "is empty");
+    } else if name.len() > MAX_KEY_NAME_BYTES {
+        problems.refuse(
+            "name",
+            format_args!("has {} bytes; expected at most {MAX_KEY_NAME_BYTES}", name.len()),
+        );
     } else if name.starts_with(ROLES_PREFIX) {
         problems.refuse("name", format_args!(
             "must not begin with {ROLES_PREFIX:?}, as the names of senders with an access token do; found {name:?}"

@@ -20,7 +20,7 @@ use super::{
     resolved::{Problems, Resolved},
     team::Groups,
 };
-use crate::{
+use airlock_config_file::{
     file,
     key_path::KeyPath,
     refused::{InvalidValue, NamedPart},

@@ -14,7 +14,7 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::{env_text::EnvText, file, refused::InvalidValue};
+use airlock_config_file::{env_text::EnvText, file, refused::InvalidValue};
 use airlock_core::{
     door::credential_digest,
     operator::{Operator, Role},
@@ -24,7 +24,7 @@ use airlock_operator_api::{ConfiguredOperator, ManagementSettings};
 
 /// Name of the socket without the key, beside the file.
 const SOCKET: &str = "airlock.sock";
-/// Minimum length of a token. Shorter ones could be guessed.
+/// Minimum length of a token, in bytes: 128 bits if they are random hexadecimal digits. Shorter ones could be guessed.
 const MIN_TOKEN_CHARACTERS: usize = 32;
 /// Maximum length of the name of an operator: caps `name`, which each record of a change repeats.
 const MAX_NAME_CHARACTERS: usize = 64;

@@ -6,7 +6,7 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::{
+use airlock_config_file::{
     file,
     key_path::KeyPath,
     refused::{InvalidValue, NamedPart, Referent},

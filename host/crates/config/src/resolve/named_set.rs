@@ -11,19 +11,18 @@ use super::{
     resolved::{Problems, Resolved},
     row,
 };
-use crate::{
+use airlock_config_file::{
     file,
     refused::{InvalidValue, NamedPart},
 };
 use airlock_core::{
-    door::{Environment, Grants},
+    door::{Environment, Grants, MAX_ROLES},
     tool::{ClientName, Exclusions},
 };
 
-/// Longest name of a role, in bytes. Names of roles are parts of the name of a sender.
+/// Longest name of a role, in bytes. The name of a sender, which records repeat, has those of all its roles: 789 bytes at
+/// most.
 const MAX_ROLE_NAME: usize = 48;
-/// Maximum roles of one key or sender: caps `roles`.
-const MAX_ROLES: usize = 16;
 
 /// The sets, by their names.
 pub(super) struct NamedSets<'a> {

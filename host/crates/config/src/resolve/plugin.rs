@@ -12,20 +12,21 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::{
+use airlock_config_file::{
     file::{self, NameOr},
     key_path::KeyPath,
     refused::{InvalidValue, NamedPart, Referent},
 };
 use airlock_core::{
     limit::GuestLimitSet,
+    profile::Profile,
     secret::SecretSource,
     tool::{ClientName, INTERNAL_CLIENT, with_internal_client},
     units::Size,
 };
 use airlock_egress::{Injection, Rule};
 use airlock_plugin::{
-    self as plugin, ComponentSource, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile,
+    self as plugin, ComponentSource, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota,
     SecretGrant,
 };
 use airlock_sandbox::Access;
@@ -101,7 +102,11 @@ fn check_descriptions(problems: &mut Problems, descriptions: &BTreeMap<String, S
 }
 
 /// Resolves `grants`: the grant, without what is beside them.
-fn grants(file: file::Grants, clients: &KnownClients<'_>, env: FileEnv<'_>) -> Resolved<Grant> {
+fn grants(
+    file: file::PluginGrants,
+    clients: &KnownClients<'_>,
+    env: FileEnv<'_>,
+) -> Resolved<Grant> {
     Resolved::new(|problems| Grant {
         http: problems.take("http", rules(file.http)),
         secret: problems.take("secret", secrets(file.secret, env)),

@@ -11,11 +11,11 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::{
+use crate::redact::is_variable_name;
+use airlock_config_file::{
     env_text::{EnvText, has_reference_of_editors, is_reference},
     file::{self, Ranged},
     key_path::KeyPath,
-    redact::is_variable_name,
     refused::InvalidValue,
 };
 use airlock_core::secret::Secret;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use self::{hosting::HostedApi, known::KnownName};
 use super::{endpoint, file_env::FileEnv, name::is_plain, resolved::Resolved, tls};
-use crate::{
+use airlock_config_file::{
     env_text::EnvText,
     file::{self, ProviderApi, ProviderKind},
     key_path::KeyPath,

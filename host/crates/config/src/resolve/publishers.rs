@@ -4,7 +4,7 @@ use super::{
     name::{MAX_NAME_BYTES, is_plain},
     resolved::Resolved,
 };
-use crate::file;
+use airlock_config_file::file;
 use airlock_plugin::{PublisherKey, Publishers};
 
 /// Resolves the publishers. A required signature needs one of them.

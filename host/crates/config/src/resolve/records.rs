@@ -10,7 +10,7 @@ use super::{
     resolved::Resolved,
     tls,
 };
-use crate::{
+use airlock_config_file::{
     env_text::EnvText,
     file::{self, StoreKey},
     refused::InvalidValue,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
+use airlock_config_file::{
     key_path::KeyPath,
     refused::{InvalidValue, RefusedValue},
 };
@@ -165,7 +165,7 @@ impl Problems {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Problem;
+    use airlock_config_file::error::Problem;
 
     #[test]
     fn the_problems_of_nested_parts_have_their_keys_in_the_whole_file() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::resolved::Resolved;
-use crate::{
+use airlock_config_file::{
     file,
     refused::{InvalidValue, NamedPart, Referent},
 };

@@ -9,7 +9,7 @@ use http::{Uri, uri::Scheme};
 use url::{Host, Url};
 
 use super::{endpoint, file_env::FileEnv, http_client, resolved::Resolved, tls};
-use crate::{
+use airlock_config_file::{
     env_text::EnvText,
     file,
     refused::{InvalidValue, NamedPart, Referent},

@@ -4,16 +4,13 @@
 use airlock_store::{Location, LocationError, ServerUrl};
 
 use super::{file_env::FileEnv, resolved::Resolved};
-use crate::{
-    config::{SealKeySource, StoreSeal},
-    env_text::EnvText,
-    file::StoreKey,
-    refused::InvalidValue,
-};
+use crate::config::{SealKeySource, StoreSeal};
+use airlock_config_file::{env_text::EnvText, file::StoreKey, refused::InvalidValue};
 
 /// Name of the database without the key, beside the file.
 const FILE: &str = "airlock.db";
-/// Maximum keys before the current one: caps `store_old_keys`.
+/// Maximum keys before the current one: caps `store_old_keys`. The key of each sealed value is looked up among them,
+/// and `airlock store rekey` makes them unnecessary.
 const MAX_OLD_KEYS: usize = 8;
 
 /// Returns the place of the database; `None` if it is not valid. Errors do not quote a URL, because it may

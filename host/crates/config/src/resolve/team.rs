@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::resolved::{Problems, Resolved};
-use crate::{
+use airlock_config_file::{
     file,
     refused::{InvalidValue, NamedPart},
 };

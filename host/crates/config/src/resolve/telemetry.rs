@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Uri};
 
 use self::variables::OtelVariables;
 use super::{endpoint, file_env::FileEnv, resolved::Resolved};
-use crate::{env_text::EnvText, file, refused::InvalidValue};
+use airlock_config_file::{env_text::EnvText, file, refused::InvalidValue};
 use airlock_telemetry::settings::{Collector, OtlpSettings, TelemetrySettings};
 
 /// Headers that the export itself sets.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{file_env::FileEnv, resolved::Resolved};
-use crate::file::{self, PrivateKey};
+use airlock_config_file::file::{self, PrivateKey};
 use airlock_ingress::{ClientAuth, TlsSettings};
 use airlock_tls::{IdentitySource, KeySource, is_content};
 
@@ -13,7 +13,7 @@ const NO_PATH: &str = "expected the path of a PEM file, and not its content: wit
 pub(super) const NEEDS_HTTPS: &str =
     "is shown on connections with TLS only, so that the URL must begin with https://";
 
-/// Maximum files with lists of revoked certificates, each of a few MiB.
+/// Maximum files with lists of revoked certificates: caps `client_crl`. Each has up to 4 MiB, and its lists stay in memory.
 const MAX_LISTS: usize = 8;
 
 /// Returns the path that the path of a certificate or a private key means.

@@ -1,7 +1,7 @@
 //! `tool_cache` of a client.
 
 use super::resolved::Resolved;
-use crate::file;
+use airlock_config_file::file;
 use airlock_core::tool::{Allowlist, CacheRule};
 
 /// Resolves the rules for results that are kept. `automatic` are the tools that need no approval.

@@ -1,7 +1,7 @@
 //! `tool_fallbacks` of the clients, which name tools of each other.
 
 use super::resolved::Resolved;
-use crate::{file, key_path::KeyPath};
+use airlock_config_file::{file, key_path::KeyPath};
 use airlock_core::tool::Allowlist;
 
 /// Checks that each fallback can take a call: that it is a tool of another client that needs no approval, that

@@ -1,8 +1,8 @@
 //! `mcp.tool_manager_config`: one function for each module that takes a part of it.
 
 use super::same_variants::{SameVariants as _, same_variants};
-use crate::file;
 use airlock_agent::{self as agent, results};
+use airlock_config_file::file;
 use airlock_core::door::{ApprovalChoice, Budget, ScriptLanguage, ToolMode};
 use airlock_scripts::{BindingLevel, runs};
 use airlock_store::runs::RunBounds;

@@ -8,7 +8,7 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
-use crate::{
+use airlock_config_file::{
     file::{self, ConnectionType},
     key_path::KeyPath,
 };

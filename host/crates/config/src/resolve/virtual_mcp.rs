@@ -7,7 +7,7 @@ use super::{
     resolved::{Problems, Resolved},
     row,
 };
-use crate::file;
+use airlock_config_file::file;
 use airlock_core::{
     door::{GroupSlug, ToolGroup},
     tool::{Allowlist, ClientName},

@@ -1,7 +1,7 @@
 //! Settings of MCP servers that are reached over HTTP.
 
 use airlock_core::secret::Secret;
-use airlock_mcp_oauth::{ExtraHeaders, HttpSettings, Oauth};
+use airlock_mcp_oauth::{ExtraHeaders, HttpSettings, MAX_SCOPES_BYTES, Oauth};
 use airlock_tls::{Authorities, IdentitySource, KeySource};
 
 use super::*;
@@ -168,8 +168,8 @@ fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
     assert_snapshot!(error(&client("http", more)), @r#"
     mcp.client_configs[0].oauth_config.authorize_url: expected a URL that starts with https:// or http://, without a user name
     mcp.client_configs[0].oauth_config.token_url: expected a URL that starts with https:// or http://, without a user name
-    mcp.client_configs[0].oauth_config.scopes[0]: is no scope: use up to 256 printable characters without spaces
-    mcp.client_configs[0].oauth_config.scopes[1]: is no scope: use up to 256 printable characters without spaces
+    mcp.client_configs[0].oauth_config.scopes[0]: is not a valid scope: use up to 256 printable characters without spaces
+    mcp.client_configs[0].oauth_config.scopes[1]: is not a valid scope: use up to 256 printable characters without spaces
     mcp.client_configs[0].oauth_config.client_secret: needs a `client_id` beside it
     mcp.client_configs[0].oauth_config.client_metadata_url: must begin with https:// and have a path, because it is the client's identifier
     mcp.client_configs[0].headers: has `authorization`, which the access token of the `auth_type` replaces
@@ -193,6 +193,28 @@ fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
     settings(&client("http", json!({"auth_type": "oauth", "oauth_config": bound})));
     let stdio = json!({"name": "fs", "connection_type": "stdio", "stdio_config": {"command": "x"}, "auth_type": "oauth"});
     assert_snapshot!(error(&clients(json!([stdio]))), @r#"mcp.client_configs[0].auth_type: belongs to a client whose `connection_type` is "http" or "sse""#);
+}
+
+#[test]
+fn scopes_that_a_request_has_no_room_for_are_refused_and_not_cut() {
+    for (scopes, bytes) in [(16, 255), (16, 256), (80, 50), (81, 50)] {
+        let scopes: Vec<_> = (0..scopes).map(|at| format!("{at:0bytes$}")).collect();
+        let total = scopes.len() * (bytes + 1);
+        let expected = format!(
+            "scopes: takes {total} bytes with a space after each scope; expected at most 4096"
+        );
+        let oauth = json!({"auth_type": "oauth", "oauth_config": {"scopes": scopes}});
+        let exchange = json!({
+            "audience": "api://up", "client_id": "id", "scopes": scopes,
+            "token_url": "https://as.example.com/token",
+        });
+        for file in [client("http", oauth), with_exchange(exchange)] {
+            let is_refused = parse(&file).is_err_and(|error| {
+                error.problems().iter().any(|problem| problem.to_string().ends_with(&expected))
+            });
+            assert_eq!(is_refused, total > MAX_SCOPES_BYTES, "{total}");
+        }
+    }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]

@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::{
+use airlock_config_file::{
     file::{File, RANGE},
     key_path::{Segment, segments},
     read::read,
 };
 use airlock_core::{
     limit::{GuestLimit, Unit},
+    profile::Profile,
     units::{Size, Span},
 };
 use airlock_model::MAX_FALLBACKS;
-use airlock_plugin::Profile;
 
 /// A key with a range.
 struct RangedKey {
@@ -208,11 +208,15 @@ fn lists_and_names_are_accepted_at_their_longest_and_refused_beyond_it() {
         clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
     };
     let directory = json!({"path": "x", "access": "read_only"});
-    let cases: [(&str, usize, FileOf<'_>); 7] = [
+    let cases: [(&str, usize, FileOf<'_>); 8] = [
         ("a name of a client", 32, &|length| clients(json!([stdio(&"c".repeat(length))]))),
         ("a name of a provider", 64, &|length| {
             let provider = json!({"kind": "openai", "base_url": "http://localhost"});
             json!({"providers": {"p".repeat(length): provider}})
+        }),
+        ("a name of a virtual key", 256, &|length| {
+            let key = json!({"name": "k".repeat(length), "value": SECRET});
+            json!({"governance": {"virtual_keys": [key]}})
         }),
         ("a name of a store", 64, &|length| wasm(json!({"kv": {"s".repeat(length): {}}}))),
         ("a name of a directory", 64, &|length| {

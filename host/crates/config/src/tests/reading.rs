@@ -1,7 +1,7 @@
 //! Text and JSON to the types of the file.
 
 use super::*;
-use crate::json::MAX_FILE_BYTES;
+use airlock_config_file::json::MAX_FILE_BYTES;
 
 #[test]
 fn syntax_errors_have_line_and_column() {

@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{
     Begin, Delta, FinishReason, Object, ReplyError, Usage, UsageChunk,
-    delta::{MAX_CHOICES, MAX_NAME_BYTES, MAX_PIECES},
+    delta::{MAX_CHOICES, MAX_NAME_BYTES, MAX_PIECES, MAX_REPLY_HELD_BYTES},
     object_of,
     thought_signature::EXTRA_CONTENT,
 };
 
-/// Maximum bytes of a text of `stop` that ended a choice. It is kept for each choice.
+/// Maximum bytes of a text of `stop` that ended a choice. It is kept for each choice: 1 MiB for the most choices.
 const MAX_SEQUENCE: usize = 1_024;
 /// Members of a chunk that are not carried along: those that are read, its type, and padding that hides the
 /// length of the text.
@@ -46,6 +46,8 @@ pub struct ReplyReader {
     calls: usize,
     usage: Option<Usage>,
     kept_bytes: usize,
+    /// Bytes of the texts of all choices that are held now, see [`ChoiceReader::text_bytes`].
+    text_bytes: usize,
 }
 
 impl ReplyReader {
@@ -55,7 +57,7 @@ impl ReplyReader {
     }
 
     /// Reads a chunk. Fails if it reports an error, or if the chunk has more pieces or the reply more
-    /// choices or calls than the gateway accepts.
+    /// choices, calls or text to be held than the gateway accepts.
     pub fn chunk(&mut self, mut chunk: Object) -> Result<Vec<Delta>, ReplyError> {
         if let Some(error) = take_error(&mut chunk) {
             return Err(error);
@@ -157,11 +159,20 @@ impl ReplyReader {
         let reason = finish_reason(&mut choice);
         let calls = reader.calls();
         let bytes = reader.kept_bytes();
-        reader.read(number, choice, reason, out)?;
+        let text = reader.text_bytes();
+        let read = reader.read(number, choice, reason, out);
+        // Before a failure ends the reply: a part of the choice may have been read.
         self.calls += reader.calls() - calls;
         self.kept_bytes += reader.kept_bytes() - bytes;
+        self.text_bytes = self.text_bytes - text + reader.text_bytes();
+        read?;
         if self.calls > MAX_PIECES {
             return Err(ReplyError::Invalid { what: "more tool calls than the gateway accepts" });
+        }
+        if self.text_bytes > MAX_REPLY_HELD_BYTES {
+            let what =
+                "thinking without signatures and tool calls without names of excessive length";
+            return Err(ReplyError::Invalid { what });
         }
         Ok(())
     }

@@ -31,8 +31,8 @@ pub struct ChunkWriter {
     service_tier: Option<String>,
     /// Boxed: a map has room for eleven, and most replies have one choice.
     choices: BTreeMap<u64, Box<ChoiceWriter>>,
-    /// Tokens that were counted before the choices ended.
-    usage: Option<Usage>,
+    /// Tokens that were counted before the choices ended. Boxed: a stream would have room for them from its beginning.
+    usage: Option<Box<Usage>>,
 }
 
 /// State of one choice.
@@ -130,7 +130,7 @@ impl ChunkWriter {
             Delta::ServiceTier(tier) => self.service_tier = Some(tier),
             Delta::End { choice, reason } => self.end(choice, reason, out),
             Delta::Usage(usage) => {
-                self.usage = Some(usage);
+                self.usage = Some(Box::new(usage));
                 self.write_usage(out);
             }
         }
@@ -266,7 +266,7 @@ impl ChunkWriter {
             out.push(self.frame(Vec::new()));
         }
         let last = out.last_mut().expect("there is a chunk");
-        last.insert("usage".to_owned(), usage::write(usage).into());
+        last.insert("usage".to_owned(), usage::write(*usage).into());
     }
 
     fn chunk(

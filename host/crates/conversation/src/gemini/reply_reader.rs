@@ -26,7 +26,8 @@ use crate::{
     thought_signature::{self, EXTRA_CONTENT},
 };
 
-/// Maximum number of candidates of a reply, as of the choices of OpenAI's API. Gemini's maximum is 8.
+/// Maximum number of candidates of a reply, as of the choices that OpenAI's API takes. Gemini's maximum is 8. Each
+/// keeps a state until the reply ends, and a provider may number them as it likes.
 const MAX_CANDIDATES: usize = 128;
 
 /// Members of a candidate that describe the sources of its text. Chat has no form for them.

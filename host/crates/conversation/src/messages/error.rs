@@ -39,7 +39,7 @@ pub(super) fn reported(data: &Object) -> ReplyError {
 /// that names the status.
 pub fn to_error(status: u16, message: Option<String>, body: Option<&Object>) -> Object {
     let native = body.and_then(native_type);
-    let message = message.unwrap_or_else(|| format!("the provider answered with status {status}"));
+    let message = message.unwrap_or_else(|| format!("the provider responded with status {status}"));
     let kind = native.and_then(known).map_or_else(|| kind_of(status), |(_, _, kind)| kind);
     let mut error = object_of([
         ("message", message.into()),
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(
                 written(status, None, None),
                 json!({
-                    "message": format!("the provider answered with status {status}"),
+                    "message": format!("the provider responded with status {status}"),
                     "type": kind, "param": null, "code": "provider_error"
                 })
             );

@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::{
-    Arguments, CallGuards, CallId, Chain, Entry, FinishedCall, McpServer, Membership, Origin, View,
+    Arguments, CallGuards, CallId, Chain, Entry, FinishedCall, McpServer, Membership, Origin,
+    ProposedCall, View,
     trace::{CallSpan, RunPlace, TracedCall},
 };
 use crate::{
@@ -145,6 +146,8 @@ pub struct Admitted {
     server: Option<Trust>,
     provider: Arc<dyn Provider>,
     arguments: Arguments,
+    /// The arguments as a tree; `None` until one is built of the text.
+    members: Option<Box<Value>>,
     chain: Chain,
     is_automatic: bool,
     permission: Permission,
@@ -179,6 +182,7 @@ impl Admitted {
             server,
             provider,
             arguments,
+            members: None,
             chain,
             is_automatic,
             permission,
@@ -262,9 +266,24 @@ impl Admitted {
         self
     }
 
+    /// Returns the arguments as a tree, an object, and keeps it for [`Self::take_members`]: a check and the function that is
+    /// called then parse them once. The tree can take 150 times the bytes of the text.
+    pub fn members(&mut self) -> &Value {
+        let Self { members, arguments, .. } = self;
+        members.get_or_insert_with(|| Box::new(arguments.to_object().into()))
+    }
+
+    /// Takes the tree of the arguments; `None` if [`Self::members`] has built none, or it was taken.
+    pub fn take_members(&mut self) -> Option<Map<String, Value>> {
+        match *self.members.take()? {
+            Value::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
     /// Leaves out the arguments that are `null`, which stand for absent ones. The record has them.
     pub fn without_nulls(mut self) -> Self {
-        let mut members = self.arguments.to_object();
+        let mut members = self.take_members().unwrap_or_else(|| self.arguments.to_object());
         members.retain(|_, value| !value.is_null());
         self.arguments = members.into();
         self
@@ -278,11 +297,11 @@ impl Admitted {
     }
 
     async fn recorded(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
-        let untrusted = self.tool.client.clone().filter(|_| self.server == Some(Trust::Untrusted));
+        let untrusted = (self.server == Some(Trust::Untrusted)).then(|| self.tool.client.clone());
         let name = self.tool.name.clone();
         let arguments = self.arguments.text.clone();
         let is_of_script = matches!(self.origin, Origin::Script);
-        let record = self.chain.record(name, untrusted, arguments)?;
+        let record = self.chain.record(name, untrusted.flatten(), arguments)?;
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;
@@ -313,8 +332,7 @@ impl Admitted {
         answers: Option<Answers>,
         traced: &mut CallSpan,
     ) -> Result<ToolOutput, CallError> {
-        let control = self.chain.view().control().cloned();
-        let controlled = match control {
+        let controlled = match self.chain.view().control() {
             Some(control) => {
                 let begun = control.begin(&self).await;
                 Some(begun.map_err(|refusal| traced.refuse(refusal))?)
@@ -346,6 +364,16 @@ impl Admitted {
     fn to_guarded(&self) -> Option<(Arc<dyn CallGuards>, FinishedCall)> {
         let view = self.chain.view();
         let guards = view.guards()?;
+        let proposed = ProposedCall {
+            tool: &self.tool,
+            arguments: &self.arguments,
+            origin: &self.origin,
+            tenant: view.tenant(),
+            membership: view.membership(),
+        };
+        if self.tool.client.is_none() || !guards.looks_after(&proposed) {
+            return None;
+        }
         let call = FinishedCall {
             tool: self.tool.clone(),
             arguments: self.arguments.clone(),
@@ -355,9 +383,6 @@ impl Admitted {
             deadline: self.chain.deadline(),
             report: self.chain.report().clone(),
         };
-        if call.tool.client.is_none() || !guards.looks_after(&call.proposed()) {
-            return None;
-        }
         self.chain.report().withhold();
         Some((guards.clone(), call))
     }

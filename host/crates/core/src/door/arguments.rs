@@ -14,7 +14,7 @@ use airlock_strings::{MAX_NAME_BYTES, cut};
 /// link.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 /// Limit on the memory of the tree that providers and checks build from arguments. A tree can take
-/// a hundred times the bytes of its text.
+/// 150 times the bytes of its text.
 const ARGUMENT_CAPS: json::Caps = json::Caps::memory(32 << 20);
 
 /// Arguments of a call: JSON text of an object. Cheap to clone.
@@ -38,7 +38,7 @@ impl Arguments {
         if text.trim().is_empty() {
             return Ok(Self::unguarded("{}".into()));
         }
-        json::check(text.as_bytes(), &ARGUMENT_CAPS).map_err(|error| {
+        let duplicate = json::check_keys(text, &ARGUMENT_CAPS).map_err(|error| {
             let detail =
                 if error.is_cap() { error.to_string() } else { format!("not JSON: {error}") };
             bad_arguments(tool, detail)
@@ -46,8 +46,10 @@ impl Arguments {
         if let Some(kind) = kind_other_than_object(text) {
             return Err(bad_arguments(tool, format!("found {kind}, expected a JSON object")));
         }
-        json::check_unique_keys(text).map_err(|error| bad_arguments(tool, error.to_string()))?;
-        Ok(Self::unguarded(text.into()))
+        match duplicate {
+            Some(duplicate) => Err(bad_arguments(tool, duplicate.to_string())),
+            None => Ok(Self::unguarded(text.into())),
+        }
     }
 
     pub(super) fn unguarded(text: Arc<str>) -> Self {
@@ -67,7 +69,7 @@ impl Arguments {
         wanted.map(|(name, text)| (name.into_owned(), scalar(text))).collect()
     }
 
-    /// Parses the text. The tree can take a hundred times the bytes of the text.
+    /// Parses the text. The tree can take 150 times the bytes of the text.
     ///
     /// # Panics
     ///

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -45,8 +45,8 @@ pub(super) struct ChainBudget {
     fuel_left: AtomicU64,
     /// One semaphore for each depth below the first. A call waits for a permit of its depth while
     /// its parent holds a permit of the depth above. With one semaphore for all depths, calls could
-    /// deadlock.
-    rooms: Box<[Arc<Semaphore>]>,
+    /// deadlock. Made with the first of these calls, which most chains do not have.
+    rooms: OnceLock<Box<[Arc<Semaphore>]>>,
 }
 
 impl Budget {
@@ -65,9 +65,7 @@ impl ChainBudget {
             is_exceeded: AtomicBool::new(false),
             host_calls_left: AtomicU32::new(u32::MAX),
             fuel_left: AtomicU64::new(u64::MAX),
-            rooms: (1..budget.depth)
-                .map(|_| Arc::new(Semaphore::new(budget.in_flight.max(1))))
-                .collect(),
+            rooms: OnceLock::new(),
         }
     }
 
@@ -97,7 +95,8 @@ impl ChainBudget {
     /// Waits for a permit to run a call of the chain at `depth`. Returns `None` at once for the
     /// first call, which needs no permit.
     pub(super) async fn wait_for_siblings(&self, depth: u32) -> Option<OwnedSemaphorePermit> {
-        let room = self.rooms.get(depth.checked_sub(2)? as usize)?;
+        let below_first = depth.checked_sub(2)? as usize;
+        let room = self.rooms.get_or_init(|| rooms(&self.budget)).get(below_first)?;
         // Acquiring fails only if the semaphore is closed, and these are never closed.
         room.clone().acquire_owned().await.ok()
     }
@@ -135,6 +134,12 @@ impl ChainBudget {
             });
         }
     }
+}
+
+/// Makes the semaphores of the depths below the first.
+fn rooms(budget: &Budget) -> Box<[Arc<Semaphore>]> {
+    let permits = budget.in_flight.max(1);
+    (1..budget.depth).map(|_| Arc::new(Semaphore::new(permits))).collect()
 }
 
 fn take(counter: &AtomicU32) -> bool {
@@ -182,6 +187,7 @@ mod tests {
     fn each_depth_has_its_own_permits_and_the_first_has_no_limit() {
         let shared = ChainBudget::new(&BUDGET);
         assert!(matches!(shared.wait_for_siblings(1).now_or_never(), Some(None)));
+        assert!(shared.rooms.get().is_none(), "the first call needs none");
         let held = [enter(&shared, 2), enter(&shared, 2), enter(&shared, 3)];
         assert!(held.iter().all(Option::is_some));
         assert!(enter(&shared, 2).is_none(), "full: it waits");

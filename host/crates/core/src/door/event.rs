@@ -63,7 +63,7 @@ pub struct Log {
     pub level: LogLevel,
     /// Name of the client, and of the part of it that logs.
     pub logger: String,
-    /// Its contents: JSON text on one line; bounded, and without secrets. It is not a tree, which may take eighty times
+    /// Its contents: JSON text on one line; bounded, and without secrets. It is not a tree, which may take 150 times
     /// as much memory while the message waits.
     pub data: String,
 }

@@ -28,6 +28,10 @@ use crate::{
     tool::{Allowlist, ClientName, Policy, UriList},
 };
 
+/// Longest name of a key, in bytes: records and messages repeat it, and it is a segment of paths of the management API.
+pub const MAX_KEY_NAME_BYTES: usize = 256;
+/// Maximum roles of one key or sender. The name of a sender has all of them.
+pub const MAX_ROLES: usize = 16;
 /// Beginning of the names of keys that stand for roles. No other key has such a name.
 pub const ROLES_PREFIX: &str = "roles:";
 /// Separator of the roles in such a name.

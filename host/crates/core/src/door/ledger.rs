@@ -20,8 +20,8 @@ const MAX_CALLS: usize = 20_000;
 /// The longest arguments in one record, in bytes, so that [`MAX_TEXT_BYTES`] has room for 64 calls
 /// with the longest ones. Longer ones are cut and are then no longer valid JSON.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
-/// Limit on the arguments and error messages in all records of one request, in bytes. A request may
-/// make [`MAX_CALLS`] calls, and its response lists all of them.
+/// Limit on the arguments, error messages and messages of progress in all records of one request, in
+/// bytes. A request may make [`MAX_CALLS`] calls, and its response lists all of them.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Limit on the emitted content in all records of one request, in bytes. It holds three images of
 /// the largest size that models accept, 5 MiB.
@@ -41,7 +41,7 @@ pub struct Ledger {
 
 struct CallRecords {
     calls: Vec<CallRecord>,
-    /// Quota for arguments and messages.
+    /// Quota for arguments and messages, those of progress included.
     texts: Quota,
     /// Quota for emitted content.
     emitted: Quota,
@@ -98,7 +98,7 @@ pub struct CallRecord {
     /// Content that it sent before its result: a script's printed lines, a plugin's partial
     /// results. Empty if it was too large to keep.
     pub emitted: Vec<Content>,
-    /// The last progress that it reported.
+    /// The last progress that it reported, without its message if the quota is used up.
     pub progress: Option<Progress>,
     /// The run of its script; `None` if it ran no script, or if runs are not kept.
     pub run: Option<Arc<str>>,
@@ -247,13 +247,20 @@ impl Drop for OpenRecord {
         } else {
             Vec::new()
         };
+        let mut progress = self.report.take_progress();
+        if let Some(progress) = &mut progress {
+            let bytes = progress.message.as_ref().map_or(0, String::len);
+            if !records.texts.take(bytes) {
+                progress.message = None;
+            }
+        }
         let record = &mut records.calls[self.index];
         record.duration = record.started.elapsed();
         record.is_open = false;
         record.fuel = self.report.fuel();
         record.has_acted = self.report.has_acted();
         record.emitted = emitted;
-        record.progress = self.report.take_progress();
+        record.progress = progress;
         record.run = self.report.run();
     }
 }

@@ -23,7 +23,7 @@ pub enum Origin {
     McpClient(Approval),
 }
 
-/// Whether a user has approved the calls of an MCP client.
+/// The approval state of the calls of an MCP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     /// The user was asked, by the gateway or by the client itself.

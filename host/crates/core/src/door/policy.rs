@@ -11,7 +11,7 @@ use crate::{
 use airlock_strings::{MAX_LINE_BYTES, cut};
 
 /// Narrows the calls that the rules of the configuration permit. It can refuse a call or require an
-/// approval for it, and can neither admit a call nor do away with an approval.
+/// approval for it, and can neither admit a call nor waive an approval.
 pub trait CallPolicy: Send + Sync + 'static {
     /// Decides about one call, at the moment of the call, whatever makes it: a request, a model, a script
     /// or a plugin. It may be asked more than once about the same call, should return the same each time, and must
@@ -23,7 +23,7 @@ pub trait CallPolicy: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct ProposedCall<'c> {
-    /// The tool; one of the gateway's own has no client.
+    /// The tool. A tool of the gateway itself has no client.
     pub tool: &'c Tool,
     /// The arguments. They are not checked against the schema of the tool yet.
     pub arguments: &'c Arguments,
@@ -40,7 +40,7 @@ pub struct ProposedCall<'c> {
 pub enum PolicyVerdict {
     /// The rules of the configuration decide.
     Unchanged,
-    /// The call needs an approval, also if the configuration requires none.
+    /// The call needs an approval, even if the configuration requires none.
     RequireApproval,
     /// The call is not made.
     Refuse {

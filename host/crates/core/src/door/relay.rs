@@ -93,7 +93,7 @@ pub enum RelayError {
     #[error("its server is not available")]
     Unavailable(#[source] Cause),
     /// The request ran past its deadline.
-    #[error("its server did not answer within {limit:?}")]
+    #[error("its server did not respond within {limit:?}")]
     Deadline {
         /// Time that the request had.
         limit: Duration,

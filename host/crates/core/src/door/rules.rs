@@ -178,7 +178,7 @@ impl<'r> ToolRules<'r> {
     }
 }
 
-/// Whether calls of a tool need an approval, by the configuration.
+/// The rules of the configuration about approvals of one tool's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolApproval {
     /// True if `tools_to_auto_execute` of the client lists the tool.

@@ -2,6 +2,7 @@
 
 mod guarded;
 mod modes;
+mod reports;
 mod sources;
 mod withheld;
 
@@ -11,25 +12,20 @@ use std::{
 };
 
 use super::{
-    Arguments, CallControl, CallGuards, CallId, CallPolicy, CallerHeaders, CallerToken, Filter,
-    Membership, Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, SinkRules,
-    ToolApproval, ToolRules, ToolSwitch, VirtualKey, WithheldTool, trace,
+    Arguments, CallControl, CallGuards, CallPolicy, CallerHeaders, CallerToken, Filter, Membership,
+    Origin, ProposedCall, Provider, RelayView, ScriptLanguage, SinkRules, ToolApproval, ToolRules,
+    ToolSwitch, VirtualKey, WithheldTool,
 };
 use crate::{
     tenant::Tenant,
     tool::{CallError, ClientName, Policy, Tool, ToolName, Trust},
 };
-use airlock_strings::{MAX_NAME_BYTES, cut};
 
 /// The tools that one caller may see. Listing and calling use the same view, so they cannot
 /// disagree. Cheap to clone. A view does not change when the catalog changes.
 #[derive(Clone)]
 pub struct View {
-    entries: Arc<BTreeMap<ToolName, Entry>>,
-    /// Names on the wire of the tools whose full name is another one, by full name.
-    full_names: Arc<BTreeMap<ToolName, ToolName>>,
-    /// Tools that guards withhold, by their names.
-    withheld: Arc<BTreeMap<ToolName, Arc<WithheldTool>>>,
+    shared: Arc<SharedView>,
     tenant: Tenant,
     /// True if the headers of the request select the tools.
     is_selected: bool,
@@ -38,10 +34,21 @@ pub struct View {
     token: CallerToken,
     /// The resources and prompts that the request may use; `None` if the operator permits none.
     relay: Option<RelayView>,
-    /// The switch of all tools, which calls ask again.
-    switch: ToolSwitch,
     /// The key that the request came with.
     membership: Arc<Membership>,
+}
+
+/// The parts of a view that requests with the same tools share. Each request has a copy of its view, so these are behind
+/// one reference: of several, the counts would be changed by all threads, and would move between their cores.
+#[derive(Clone)]
+struct SharedView {
+    entries: Arc<BTreeMap<ToolName, Entry>>,
+    /// Names on the wire of the tools whose full name is another one, by full name.
+    full_names: Arc<BTreeMap<ToolName, ToolName>>,
+    /// Tools that guards withhold, by their names.
+    withheld: Arc<BTreeMap<ToolName, Arc<WithheldTool>>>,
+    /// The switch of all tools, which calls ask again.
+    switch: ToolSwitch,
     /// Accompanies the calls; `None` if nothing does.
     control: Option<Arc<dyn CallControl>>,
     /// Narrows the calls; `None` if the rules of the configuration alone decide.
@@ -50,6 +57,25 @@ pub struct View {
     guards: Option<Arc<dyn CallGuards>>,
     /// Compares calls with the sources that their authors have read; `None` if the operator has configured no sinks.
     sinks: Option<Arc<SinkRules>>,
+}
+
+impl SharedView {
+    /// Creates the parts of a view that nothing narrows or accompanies.
+    fn new(
+        entries: BTreeMap<ToolName, Entry>,
+        full_names: BTreeMap<ToolName, ToolName>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            entries: Arc::new(entries),
+            full_names: Arc::new(full_names),
+            withheld: Arc::default(),
+            switch: ToolSwitch::default(),
+            control: None,
+            policy: None,
+            guards: None,
+            sinks: None,
+        })
+    }
 }
 
 /// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
@@ -82,7 +108,7 @@ pub struct Entry {
     pub needs_two: bool,
     /// The origins that the tool is listed for.
     pub placement: Placement,
-    /// Whether models are told that its description and results come from outside.
+    /// Selects whether its description and results are marked as external for models.
     pub trust: Trust,
     /// True if the tool belongs to an MCP server.
     pub is_server: bool,
@@ -163,45 +189,42 @@ impl View {
             }
         }
         Self {
-            entries: Arc::new(entries),
-            full_names: Arc::new(full_names),
-            withheld: Arc::default(),
+            shared: SharedView::new(entries, full_names),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
             is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
             token: filter.token().clone(),
             relay: None,
-            switch: ToolSwitch::default(),
             membership: membership(key),
-            control: None,
-            policy: None,
-            guards: None,
-            sinks: None,
         }
     }
 
     /// Sets the switch that calls ask.
     #[must_use]
-    pub fn with_switch(self, switch: ToolSwitch) -> Self {
-        Self { switch, ..self }
+    pub fn with_switch(mut self, switch: ToolSwitch) -> Self {
+        self.shared_mut().switch = switch;
+        self
     }
 
     /// Sets the control of calls.
     #[must_use]
-    pub fn with_control(self, control: Option<Arc<dyn CallControl>>) -> Self {
-        Self { control, ..self }
+    pub fn with_control(mut self, control: Option<Arc<dyn CallControl>>) -> Self {
+        self.shared_mut().control = control;
+        self
     }
 
     /// Sets the policy that narrows calls.
     #[must_use]
-    pub fn with_policy(self, policy: Option<Arc<dyn CallPolicy>>) -> Self {
-        Self { policy, ..self }
+    pub fn with_policy(mut self, policy: Option<Arc<dyn CallPolicy>>) -> Self {
+        self.shared_mut().policy = policy;
+        self
     }
 
     /// Returns whether a policy, guards or sinks narrow calls, which may require an approval for a call of any tool.
     pub fn may_ask(&self) -> bool {
-        self.policy.is_some() || self.guards.is_some() || self.sinks.is_some()
+        let SharedView { policy, guards, sinks, .. } = &*self.shared;
+        policy.is_some() || guards.is_some() || sinks.is_some()
     }
 
     /// Returns whether a call of this origin needs no approval. Fails if the policy refuses it. The arguments
@@ -213,53 +236,12 @@ impl View {
         arguments: &Arguments,
     ) -> Result<bool, CallError> {
         let is_automatic = entry.auto && arguments.questions().is_empty();
-        let Some(policy) = &self.policy else { return Ok(is_automatic) };
+        let Some(policy) = &self.shared.policy else { return Ok(is_automatic) };
         let tool = &*entry.tool;
         let membership = &self.membership;
         let call = ProposedCall { tool, arguments, origin, tenant: &self.tenant, membership };
         let needs_approval = policy.narrow(&call).needs_approval(tool)?;
         Ok(is_automatic && !needs_approval)
-    }
-
-    /// The control of calls; `None` if there is none.
-    pub fn control(&self) -> Option<&Arc<dyn CallControl>> {
-        self.control.as_ref()
-    }
-
-    /// Notifies the control of a call of the request that is refused before [`Caller::admit`](super::Caller::admit)
-    /// is asked: there is no such tool, its arguments cannot be read, or a person has denied it.
-    pub fn report_refusal(&self, origin: &Origin, name: &str, error: &CallError) {
-        self.tell_refused(origin, None, name, error);
-    }
-
-    /// Notifies the control of a call of the request that waits for an approval, and records its span.
-    pub fn report_wait(&self, origin: &Origin, name: &str) {
-        self.trace_not_admitted(origin, name, None);
-        if let Some(control) = &self.control {
-            control.asked(origin, name);
-        }
-    }
-
-    fn trace_not_admitted(&self, origin: &Origin, name: &str, error: Option<&CallError>) {
-        if airlock_telemetry::is_on() {
-            let offered = self.find(origin, name).map(|entry| entry.tool.name.as_str());
-            trace::not_admitted(offered, name, origin, &self.membership, error);
-        }
-    }
-
-    /// Notifies the control of a call that is refused.
-    pub(super) fn tell_refused(
-        &self,
-        origin: &Origin,
-        parent: Option<CallId>,
-        name: &str,
-        error: &CallError,
-    ) {
-        self.trace_not_admitted(origin, name, Some(error));
-        let Some(control) = &self.control else { return };
-        let name = &cut(name.to_owned(), MAX_NAME_BYTES);
-        let membership = &self.membership;
-        control.refused(&Refusal { tenant: &self.tenant, membership, origin, parent, name, error });
     }
 
     /// The key that the request came with; the default if it came with none.
@@ -274,7 +256,7 @@ impl View {
 
     /// Returns whether all tools are switched off at this moment, so that no call is admitted.
     pub fn is_switched_off(&self) -> bool {
-        self.switch.is_off()
+        self.shared.switch.is_off()
     }
 
     /// Adds the resources and prompts that the request may use.
@@ -288,7 +270,7 @@ impl View {
     /// the provider's cache of the prompt would be lost.
     #[must_use]
     pub fn with_reader(mut self, reader: &OwnTools) -> Self {
-        let mut entries = self.entries.values();
+        let mut entries = self.shared.entries.values();
         if entries.any(|entry| entry.is_server && entry.placement == Placement::Direct) {
             self.add(reader, Placement::Reader);
         }
@@ -298,7 +280,7 @@ impl View {
     /// Adds the search for tools, if the view has more than `above` tools for scripts.
     #[must_use]
     pub fn with_search(mut self, search: &OwnTools, above: usize) -> Self {
-        let entries = self.entries.values();
+        let entries = self.shared.entries.values();
         if entries.filter(|entry| entry.placement == Placement::Script).count() > above {
             self.add(search, Placement::Meta);
         }
@@ -306,7 +288,7 @@ impl View {
     }
 
     fn add(&mut self, own: &OwnTools, placement: Placement) {
-        let entries = Arc::make_mut(&mut self.entries);
+        let entries = self.entries_mut();
         for tool in &own.tools {
             entries.insert(tool.name.clone(), Entry::own(tool, &own.provider, placement));
         }
@@ -315,10 +297,10 @@ impl View {
     /// Leaves out the tools that need an approval, and the meta-tools if scripts have no tools then.
     #[must_use]
     pub fn without_asking(mut self) -> Self {
-        if self.entries.values().all(|entry| entry.auto) {
+        if self.shared.entries.values().all(|entry| entry.auto) {
             return self;
         }
-        let entries = Arc::make_mut(&mut self.entries);
+        let entries = self.entries_mut();
         entries.retain(|_, entry| entry.auto);
         if !entries.values().any(|entry| entry.placement == Placement::Script) {
             entries.retain(|_, entry| entry.placement != Placement::Meta);
@@ -328,7 +310,7 @@ impl View {
 
     /// Returns the identifier of the tools.
     pub fn id(&self) -> ViewId {
-        ViewId(Arc::downgrade(&self.entries))
+        ViewId(Arc::downgrade(&self.shared.entries))
     }
 
     /// Returns the view of another request whose filter and virtual key permit the same tools, in the
@@ -355,12 +337,12 @@ impl View {
 
     /// Returns the number of tools, whatever origin they are listed for.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.shared.entries.len()
     }
 
     /// Returns whether there are no tools.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.shared.entries.is_empty()
     }
 
     /// Tenant that the calls of the request are accounted to.
@@ -397,7 +379,7 @@ impl View {
     /// Iterates over the tools that are listed for `origin`, sorted by name. The same rule decides
     /// which tools it may call.
     pub fn list<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Entry> {
-        self.entries.values().filter(move |entry| entry.is_offered_to(origin))
+        self.shared.entries.values().filter(move |entry| entry.is_offered_to(origin))
     }
 
     /// Returns the tools of code-mode clients, by client. They form the namespace of a script.
@@ -414,10 +396,20 @@ impl View {
     /// Finds a tool by its name on the wire, or else by its full name; `None` if it does not exist or
     /// is not listed for `origin`.
     pub fn find(&self, origin: &Origin, name: &str) -> Option<&Entry> {
-        let entry = self.entries.get(name);
+        let SharedView { entries, full_names, .. } = &*self.shared;
+        let entry = entries.get(name);
         entry
-            .or_else(|| self.entries.get(self.full_names.get(name)?))
+            .or_else(|| entries.get(full_names.get(name)?))
             .filter(|entry| entry.is_offered_to(origin))
+    }
+
+    /// Returns the shared parts to be changed: a copy of them if another view has them too.
+    fn shared_mut(&mut self) -> &mut SharedView {
+        Arc::make_mut(&mut self.shared)
+    }
+
+    fn entries_mut(&mut self) -> &mut BTreeMap<ToolName, Entry> {
+        Arc::make_mut(&mut self.shared_mut().entries)
     }
 }
 
@@ -483,5 +475,20 @@ impl Entry {
             is_server: false,
             provider: provider.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::door::{Filter, ToolSwitch, View};
+
+    #[test]
+    fn a_copy_that_is_changed_leaves_the_view_as_it_is() {
+        let view = View::new(std::iter::empty(), None, &Filter::none(), None);
+        let off = ToolSwitch::default();
+        off.set_off(true);
+        let copy = view.clone().with_switch(off);
+        assert!(copy.is_switched_off() && !view.is_switched_off());
+        assert!(copy.id() == view.id(), "the tools are the same");
     }
 }

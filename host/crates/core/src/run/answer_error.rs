@@ -7,7 +7,8 @@ use crate::tool::{CallError, CallFailure, ErrorKind, HostCode, ToolError};
 use airlock_json::weight::weight;
 use airlock_strings::{cut, visible_line};
 
-/// Maximum bytes of the reason of a denial: scripts and models read it, and it is stored with the run.
+/// Maximum bytes of the reason of a denial, which a caller may send: about 250 tokens. Scripts and models read it, and it
+/// is stored with each call of the run that is denied with it.
 pub const MAX_REASON_BYTES: usize = 1_000;
 
 /// Failure of a call, as a script can handle it.

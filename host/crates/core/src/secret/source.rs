@@ -12,7 +12,8 @@ use tracing::warn;
 
 use super::Secret;
 
-/// The longest secret, in bytes. A key with its chain of certificates has some 10 KB.
+/// The longest secret, in bytes. A key with its chain of certificates has some 10 KB, and redaction searches for each
+/// secret in several encodings. A file may have any number.
 pub const MAX_BYTES: usize = 64 << 10;
 /// The shortest secret, in bytes. Redaction of a shorter value would match in ordinary text: three
 /// characters of base64 occur by chance once in 260 KB.

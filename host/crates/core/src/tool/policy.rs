@@ -234,7 +234,7 @@ pub struct Policy {
     /// [owns](crate::door::Grants::owned) it may know of it. Such a key may use all its tools without a
     /// row.
     pub is_owned: bool,
-    /// Whether models are told that the texts of this client come from outside.
+    /// Selects whether the texts of this client are marked as external for models.
     pub trust: Trust,
     /// Prefix of the names of its tools.
     pub prefix: Prefix,

@@ -117,7 +117,7 @@ fn parsed<S: serde::Serializer>(arguments: &str, serializer: S) -> Result<S::Ok,
 }
 
 /// Longest arguments that are shown as data, in bytes. Longer ones are shown as text and cut: a tree
-/// takes up to eighty times the memory of its text, which is 1.3 MB for these.
+/// takes up to 150 times the memory of its text, which is 2.5 MB for these.
 pub const MAX_PARSED: usize = 16 << 10;
 
 /// Returns the arguments of a call as people see them.

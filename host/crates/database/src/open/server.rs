@@ -10,7 +10,7 @@ use crate::{
     settings::Settings,
     sql::{
         Sql, SqlResult, first,
-        postgres::{PgConnection, Server},
+        postgres::{PgConnection, PgServer},
     },
 };
 
@@ -47,7 +47,7 @@ pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase,
 }
 
 /// Returns connections that are made when they are needed.
-fn connections(server: &Arc<Server>, count: usize) -> Vec<Connection> {
+fn connections(server: &Arc<PgServer>, count: usize) -> Vec<Connection> {
     let connections = (0..count).map(|_| PgConnection::new(server.clone()));
     connections.map(|connection| Connection::Postgres(Box::new(connection))).collect()
 }
@@ -86,14 +86,14 @@ pub fn read<T: Default>(
 
 /// Returns a server. Fails also if the certificates of the one that sends its notifications cannot be used:
 /// nothing else would report that at the start.
-fn checked(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {
+fn checked(url: &ServerUrl, settings: &Settings) -> Result<Arc<PgServer>, OpenError> {
     if url.is_pooled() {
         server(url.direct(), settings)?;
     }
     server(url, settings)
 }
 
-pub(super) fn server(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {
-    let server = Server::new(url.clone(), settings);
+pub(super) fn server(url: &ServerUrl, settings: &Settings) -> Result<Arc<PgServer>, OpenError> {
+    let server = PgServer::new(url.clone(), settings);
     server.map(Arc::new).map_err(|error| OpenError::unusable(url, error))
 }

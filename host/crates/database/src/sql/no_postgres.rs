@@ -86,19 +86,19 @@ impl PgSession {
 }
 
 /// A server.
-pub(crate) enum Server {}
+pub(crate) enum PgServer {}
 
-impl Server {
+impl PgServer {
     pub(crate) fn new(url: ServerUrl, _: &Settings) -> io::Result<Self> {
         url.into_never()
     }
 }
 
 /// A connection of a lane.
-pub struct PgConnection(Arc<Server>);
+pub struct PgConnection(Arc<PgServer>);
 
 impl PgConnection {
-    pub(crate) fn new(server: Arc<Server>) -> Self {
+    pub(crate) fn new(server: Arc<PgServer>) -> Self {
         Self(server)
     }
 

@@ -24,7 +24,7 @@ use std::{
 };
 
 pub(super) use self::value::{PgRow, value};
-pub(crate) use self::{fault::ServerFault, server::Server, session::PgSession};
+pub(crate) use self::{fault::ServerFault, server::PgServer, session::PgSession};
 use super::{Sql, error::SqlResult, subject::Subject};
 
 /// Longest time of one operation, from its turn to its end, connecting included.
@@ -34,13 +34,13 @@ pub(crate) const MIGRATION: Duration = Duration::from_mins(2);
 
 /// A connection of a lane. It is made when it is first needed, and made anew when it is lost.
 pub struct PgConnection {
-    server: Arc<Server>,
+    server: Arc<PgServer>,
     session: Option<PgSession>,
 }
 
 impl PgConnection {
     /// Creates a connection that is not made yet.
-    pub(crate) fn new(server: Arc<Server>) -> Self {
+    pub(crate) fn new(server: Arc<PgServer>) -> Self {
         Self { server, session: None }
     }
 

@@ -7,26 +7,21 @@
 //! ```text
 //! task ─▶ send, poll_frame ─▶ connection ─▶ socket
 //!   ▲                                          │
-//!   └────────────── PollingTask ◀──────────────┘ there is more to read, or room to write
+//!   └──────────────── WakeUps ◀────────────────┘ there is more to read, or room to write
 //! ```
 //!
 //! A connection that is not used is not polled. That its server has closed it is found before the next request is written,
 //! and by the [pool](super::pool) from time to time.
 
 use std::{
-    cell::Cell,
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, task::AtomicWaker};
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::{
@@ -40,6 +35,7 @@ use parking_lot::Mutex;
 use tokio::{runtime::Handle, task::coop::unconstrained, time::timeout};
 
 use super::connect::ServiceConnection;
+use airlock_core::wake::{WakeUps, hold};
 
 /// Time for what is left of an exchange that nothing waits for: the rest of its request, and the end of TLS. A service
 /// that reads nothing would keep the request in memory, which is charged to its caller no longer.
@@ -49,19 +45,12 @@ const END_TIME: Duration = Duration::from_secs(5);
 pub(super) type AddressedRequest = Request<Full<Bytes>>;
 type HyperConnection = http1::Connection<ServiceConnection, Full<Bytes>>;
 
-thread_local! {
-    /// True while this thread acts on a connection that it polls afterwards.
-    static ACTS: Cell<bool> = const { Cell::new(false) };
-}
-
 /// A connection to a service. Dropping it closes the connection.
 pub(super) struct PolledConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once it has ended. In a mutex, which is never locked, because it is not `Sync`, and bodies of responses are.
     connection: Mutex<Option<Pin<Box<HyperConnection>>>>,
-    task: Arc<PollingTask>,
-    /// Wakes `task`.
-    waker: Waker,
+    wakes: WakeUps,
 }
 
 airlock_strings::debug_fields!(PolledConnection { sender });
@@ -70,9 +59,8 @@ impl PolledConnection {
     /// Begins to speak HTTP/1.1.
     pub(super) async fn begin(stream: ServiceConnection) -> Result<Self, hyper::Error> {
         let (sender, connection) = http1::handshake(stream).await?;
-        let task = Arc::new(PollingTask::default());
-        let waker = Waker::from(task.clone());
-        Ok(Self { sender, connection: Mutex::new(Some(Box::pin(connection))), task, waker })
+        let connection = Mutex::new(Some(Box::pin(connection)));
+        Ok(Self { sender, connection, wakes: WakeUps::default() })
     }
 
     /// Sends a request, and waits for the head of its response. The error has the request if nothing of it was
@@ -134,7 +122,7 @@ impl PolledConnection {
 
     /// Forgets the task that has used the connection, so that neither keeps its memory nor wakes it.
     pub(super) fn leave(&self) {
-        drop(self.task.waker.take());
+        self.wakes.forget_task();
     }
 
     /// Polls the connection if it can go on, and has it wake the task of `context` when it can. Its error is one of the
@@ -142,11 +130,7 @@ impl PolledConnection {
     fn poll(&mut self, context: &mut Context<'_>) {
         let connection = self.connection.get_mut();
         let Some(open) = connection else { return };
-        self.task.waker.register(context.waker());
-        if !self.task.is_due.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        if open.poll_unpin(&mut Context::from_waker(&self.waker)).is_ready() {
+        if self.wakes.poll_if_woken(context, |context| open.poll_unpin(context)).is_ready() {
             // The exchange ends with it: what it waits for is dropped.
             *connection = None;
         }
@@ -167,37 +151,14 @@ impl Drop for PolledConnection {
     }
 }
 
-/// The task that polls a connection.
-struct PollingTask {
-    waker: AtomicWaker,
-    /// True if the connection has woken its task since it was polled, or would have.
-    is_due: AtomicBool,
-}
-
-impl Default for PollingTask {
-    fn default() -> Self {
-        Self { waker: AtomicWaker::new(), is_due: AtomicBool::new(true) }
-    }
-}
-
-impl Wake for PollingTask {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_due.store(true, Ordering::Release);
-        if !ACTS.get() {
-            self.waker.wake();
-        }
-    }
-}
-
 /// Acts on a connection that the task polls before it waits, without waking the task for it. Wake-ups by other threads
 /// pass.
 fn without_waking<T>(act: impl FnOnce() -> T) -> T {
-    let _acting = ActingThread::begin();
-    act()
+    hold(|held| {
+        let done = act();
+        held.discard();
+        done
+    })
 }
 
 /// Takes a frame that has arrived.
@@ -205,25 +166,15 @@ fn take_frame(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper::Er
     without_waking(|| Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop())))
 }
 
-/// Marks the thread as acting, until it is dropped, also by a panic.
-struct ActingThread;
-
-impl ActingThread {
-    fn begin() -> Self {
-        ACTS.set(true);
-        Self
-    }
-}
-
-impl Drop for ActingThread {
-    fn drop(&mut self) {
-        ACTS.set(false);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{io, sync::atomic::AtomicUsize, thread};
+    use std::{
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
 
     use hyper::rt::{Read, ReadBufCursor, Write};
     use hyper_util::rt::TokioIo;
@@ -233,37 +184,7 @@ mod tests {
     };
 
     use super::*;
-
-    #[derive(Default)]
-    struct CountingTask(AtomicUsize);
-
-    impl Wake for CountingTask {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns how often a task was woken by `act`, which has the waker of its connection.
-    fn wakes(act: impl FnOnce(&Waker)) -> usize {
-        let counting = Arc::new(CountingTask::default());
-        let polling = Arc::new(PollingTask::default());
-        polling.waker.register(&Waker::from(counting.clone()));
-        act(&Waker::from(polling));
-        counting.0.load(Ordering::Relaxed)
-    }
-
-    fn wake_by_another_thread(waker: &Waker) {
-        thread::scope(|scope| {
-            scope.spawn(|| waker.wake_by_ref());
-        });
-    }
-
-    #[test]
-    fn a_task_is_not_woken_by_what_it_does_and_is_by_everything_else() {
-        assert_eq!(wakes(|waker| without_waking(|| waker.wake_by_ref())), 0);
-        assert_eq!(wakes(|waker| without_waking(|| wake_by_another_thread(waker))), 1);
-        assert_eq!(wakes(Waker::wake_by_ref), 1);
-    }
+    use airlock_core::wake::CountedWakes;
 
     /// Bytes to and from a service, whose reads are counted.
     struct CountedReads {
@@ -327,10 +248,10 @@ mod tests {
     #[tokio::test]
     async fn an_exchange_wakes_its_task_once_when_the_response_arrives() {
         let (mut connection, mut server, _) = connected().await;
-        let counting = Arc::new(CountingTask::default());
-        let waker = Waker::from(counting.clone());
+        let counted = Arc::new(CountedWakes::default());
+        let waker = Waker::from(counted.clone());
         let mut context = Context::from_waker(&waker);
-        for exchanges in 1..=2 {
+        for _ in 0..2 {
             let request = Request::new(Full::new(Bytes::from_static(b"hello")));
             let mut sending = Box::pin(connection.send(request));
             assert!(sending.as_mut().poll(&mut context).is_pending());
@@ -348,7 +269,7 @@ mod tests {
             assert_eq!(frame.into_data().expect("data"), "hi");
             assert!(matches!(connection.poll_frame(&mut body, &mut context), Poll::Ready(None)));
             assert!(connection.is_ready());
-            assert_eq!(counting.0.load(Ordering::Relaxed), exchanges);
+            assert_eq!(counted.taken(), 1);
         }
     }
 
@@ -361,16 +282,16 @@ mod tests {
         let (sent, written) = both;
         written.expect("there is room");
         let mut body = sent.expect("a response").into_body();
-        let counting = Arc::new(CountingTask::default());
-        let waker = Waker::from(counting.clone());
+        let counted = Arc::new(CountedWakes::default());
+        let waker = Waker::from(counted.clone());
         let mut context = Context::from_waker(&waker);
-        for parts in 1..=3 {
+        for _ in 0..3 {
             assert!(connection.poll_frame(&mut body, &mut context).is_pending());
             let before = reads.load(Ordering::Relaxed);
             assert!(connection.poll_frame(&mut body, &mut context).is_pending());
             assert_eq!(reads.load(Ordering::Relaxed), before);
             server.write_all(b"2\r\nhi\r\n").await.expect("there is room");
-            assert_eq!(counting.0.load(Ordering::Relaxed), parts);
+            assert_eq!(counted.taken(), 1);
             let Poll::Ready(Some(Ok(frame))) = connection.poll_frame(&mut body, &mut context)
             else {
                 panic!("a part has arrived");

@@ -22,12 +22,12 @@ const IDLE: Duration = Duration::from_secs(90);
 
 /// The server of a connection, as a URI names it.
 #[derive(Debug, Clone, Eq)]
-pub(super) struct Server {
+pub(super) struct ServerAddress {
     authority: Authority,
     is_tls: bool,
 }
 
-impl PartialEq for Server {
+impl PartialEq for ServerAddress {
     fn eq(&self, other: &Self) -> bool {
         let authority = &self.authority;
         // Most are the same text, which is compared as a whole. Others are compared letter by letter, without case.
@@ -36,7 +36,7 @@ impl PartialEq for Server {
     }
 }
 
-impl Server {
+impl ServerAddress {
     /// Returns the server of a URI; `None` unless it is an absolute one.
     pub(super) fn of_uri(uri: &Uri) -> Option<Self> {
         let is_tls = uri.scheme_str()? == "https";
@@ -69,14 +69,14 @@ struct PoolState {
 }
 
 struct IdleConnection {
-    server: Server,
+    server: ServerAddress,
     connection: PolledConnection,
     since: Instant,
 }
 
 impl Pool {
     /// Takes the connection to a server that was used last; `None` if there is none.
-    pub(super) fn take(&self, server: &Server) -> Option<PolledConnection> {
+    pub(super) fn take(&self, server: &ServerAddress) -> Option<PolledConnection> {
         let mut state = self.state.lock();
         let now = Instant::now();
         for position in (0..state.idle.len()).rev() {
@@ -91,7 +91,7 @@ impl Pool {
     }
 
     /// Keeps a connection that is ready for a request.
-    pub(super) fn keep(self: &Arc<Self>, server: Server, connection: PolledConnection) {
+    pub(super) fn keep(self: &Arc<Self>, server: ServerAddress, connection: PolledConnection) {
         // Without a runtime, the connection cannot be used any more.
         let Ok(runtime) = Handle::try_current() else { return };
         if connection.is_closed() {

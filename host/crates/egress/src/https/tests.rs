@@ -194,7 +194,7 @@ fn the_host_header_names_the_server_without_a_user_and_the_port_of_the_scheme() 
         ("http://[::1]:8080/", "[::1]:8080"),
     ] {
         let uri: Uri = uri.parse().expect("a URI");
-        let server = Server::of_uri(&uri).expect("a server");
+        let server = ServerAddress::of_uri(&uri).expect("a server");
         assert_eq!(server.host().expect("a header"), expected);
     }
 }
@@ -207,7 +207,7 @@ async fn a_request_to_another_server_than_the_first_one_names_it() {
         ("http://b.test:81/", "b.test:81"),
         ("http://a.test/2", "a.test"),
     ] {
-        let server = Server::of_uri(&uri.parse().expect("a URI")).expect("a server");
+        let server = ServerAddress::of_uri(&uri.parse().expect("a URI")).expect("a server");
         assert_eq!(client.addressed(request(uri), &server).headers()[HOST], expected);
     }
 }

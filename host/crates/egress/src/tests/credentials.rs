@@ -23,9 +23,9 @@ fn with_credentials(server: &Server) -> Session {
 }
 
 /// Builds a request with the credentials `name`, separated by spaces.
-fn using(name: &str, url: &str) -> Request {
+fn using(name: &str, url: &str) -> EgressRequest {
     let credentials = name.split_whitespace().map(str::to_owned).collect();
-    Request { credentials, ..get(url) }
+    EgressRequest { credentials, ..get(url) }
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn several_credentials_are_attached_to_one_request_if_they_set_different_p
         "{sent}"
     );
     let error = session.send(using("header query basic", &url)).await.expect_err("two of them");
-    assert_eq!((error.kind, error.request_sent), (ErrorKind::InvalidRequest, false));
+    assert_eq!((error.kind, error.request_sent), (EgressErrorKind::InvalidRequest, false));
     assert_eq!(
         error.to_string(),
         r#"the credentials "header" and "basic" both set the header authorization"#
@@ -83,7 +83,7 @@ async fn a_request_is_denied_if_one_of_its_credentials_is_for_other_requests() {
     let names = Names::new(&[("a.example.com", LOCAL)]);
     let session = session(&names, &server, None, &BOTH, credentials, Bounds::PLUGIN, LONG);
     let denied = session.send(using("x-wide x-narrow", &server.url("a.example.com", "/x"))).await;
-    assert_eq!(kind_of(denied), (ErrorKind::Denied, false));
+    assert_eq!(kind_of(denied), (EgressErrorKind::Denied, false));
     session.send(using("x-wide", &server.url("a.example.com", "/x"))).await.expect("one is");
     assert_eq!(server.requests().len(), 1);
 }
@@ -149,7 +149,7 @@ async fn a_redirect_that_is_returned_shows_no_credential() {
     .await;
     let session = with_credentials(&server);
     let url = server.url("a.example.com", "/for/x?a=b");
-    let request = Request { redirects: Redirects::Manual, ..using("query", &url) };
+    let request = EgressRequest { redirects: Redirects::Manual, ..using("query", &url) };
     let response = session.send(request).await.unwrap();
     let location = response.headers.iter().find(|(name, _)| name == "location").unwrap();
     let location = String::from_utf8_lossy(&location.1);
@@ -172,15 +172,15 @@ async fn a_request_outside_the_audience_of_its_credential_is_denied() {
             session.send(using(name, &server.url(host, path))).await.expect_err("it is refused");
         assert_eq!(
             (error.kind, error.to_string().as_str()),
-            (ErrorKind::Denied, "the request is not permitted"),
+            (EgressErrorKind::Denied, "the request is not permitted"),
             "{name} {host}{path}"
         );
     }
-    let posted = Request {
+    let posted = EgressRequest {
         method: "POST".to_owned(),
         ..using("header", &server.url("a.example.com", "/for/x"))
     };
-    assert_eq!(kind_of(session.send(posted).await), (ErrorKind::Denied, false));
+    assert_eq!(kind_of(session.send(posted).await), (EgressErrorKind::Denied, false));
     assert_eq!(server.connections(), 0);
 }
 
@@ -190,13 +190,16 @@ async fn a_guest_cannot_set_the_header_or_parameter_of_its_credential() {
     let session = with_credentials(&server);
     let url = server.url("a.example.com", "/for/x");
     let headers = vec![("AUTHORIZATION".to_owned(), b"Basic mine".to_vec())];
-    let both = Request { headers: headers.clone(), ..using("header", &url) };
-    assert_eq!(kind_of(session.send(both).await), (ErrorKind::InvalidRequest, false));
+    let both = EgressRequest { headers: headers.clone(), ..using("header", &url) };
+    assert_eq!(kind_of(session.send(both).await), (EgressErrorKind::InvalidRequest, false));
     assert_eq!(
         kind_of(session.send(using("query", &format!("{url}?api%5Fkey=mine"))).await),
-        (ErrorKind::InvalidRequest, false)
+        (EgressErrorKind::InvalidRequest, false)
     );
-    session.send(Request { headers, ..using("query", &url) }).await.expect("the header is free");
+    session
+        .send(EgressRequest { headers, ..using("query", &url) })
+        .await
+        .expect("the header is free");
 }
 
 #[tokio::test]
@@ -223,7 +226,7 @@ async fn reserved_headers_are_refused_in_every_spelling() {
     ] {
         assert_eq!(
             kind_of(session.send(with_header(name, &url)).await),
-            (ErrorKind::InvalidRequest, false),
+            (EgressErrorKind::InvalidRequest, false),
             "{name}"
         );
     }
@@ -231,9 +234,9 @@ async fn reserved_headers_are_refused_in_every_spelling() {
     session.send(with_header("x_api_keys", &url)).await.expect("this is another one");
 }
 
-fn with_header(name: &str, url: &str) -> Request {
+fn with_header(name: &str, url: &str) -> EgressRequest {
     let headers = vec![(name.to_owned(), b"mine".to_vec())];
-    Request { headers, ..using("key", url) }
+    EgressRequest { headers, ..using("key", url) }
 }
 
 #[tokio::test]
@@ -242,10 +245,10 @@ async fn schemes_that_authenticate_the_whole_connection_are_refused() {
     let session = with_credentials(&server);
     for value in ["NTLM x", " NTLM x", "\tnegotiate\tx"] {
         let headers = vec![("Authorization".to_owned(), value.as_bytes().to_vec())];
-        let request = Request { headers, ..get(&server.url("a.example.com", "/")) };
+        let request = EgressRequest { headers, ..get(&server.url("a.example.com", "/")) };
         assert_eq!(
             kind_of(session.send(request).await),
-            (ErrorKind::InvalidRequest, false),
+            (EgressErrorKind::InvalidRequest, false),
             "{value:?}"
         );
         assert!(Injection::header("Authorization", value).is_err(), "{value:?}");
@@ -288,15 +291,16 @@ async fn a_value_written_by_the_guest_is_not_redirected_to_another_origin() {
             .await
             .expect("it stays with its origin");
         let result = session.send(post(&server.url("a.example.com", "/leave"), body)).await;
-        let expected = if leaves { Ok(()) } else { Err(ErrorKind::Denied) };
+        let expected = if leaves { Ok(()) } else { Err(EgressErrorKind::Denied) };
         assert_eq!(result.map(drop).map_err(|error| error.kind), expected, "{body}");
     }
     for (header, leaves) in [("accept-language", false), ("x-other", true)] {
         let headers = vec![(header.to_owned(), VALUE.as_bytes().to_vec())];
         let sent = server.requests().len();
-        let result =
-            session.send(Request { headers, ..get(&server.url("a.example.com", "/leave")) }).await;
-        let expected = if leaves { Ok(()) } else { Err(ErrorKind::Denied) };
+        let result = session
+            .send(EgressRequest { headers, ..get(&server.url("a.example.com", "/leave")) })
+            .await;
+        let expected = if leaves { Ok(()) } else { Err(EgressErrorKind::Denied) };
         assert_eq!(result.map(drop).map_err(|error| error.kind), expected, "{header}");
         assert!(
             server.requests()[sent + 1..].iter().all(|request| !request.contains(VALUE)),
@@ -338,7 +342,7 @@ async fn a_redirect_outside_its_origin_or_audience_drops_the_credential() {
         assert_eq!(occurrences, [1, 1, 0, 0, 0], "{name}");
     }
     let leaked = session.send(using("query", &server.url("a.example.com", "/for/leak"))).await;
-    assert_eq!(kind_of(leaked), (ErrorKind::Denied, true));
+    assert_eq!(kind_of(leaked), (EgressErrorKind::Denied, true));
 }
 
 #[tokio::test]
@@ -357,7 +361,7 @@ async fn errors_and_logs_contain_no_credential() {
     let session = with_credentials(&server);
     for name in ["header", "query"] {
         for path in ["/for/hang-up", "/for/silent", "/other"] {
-            let request = Request {
+            let request = EgressRequest {
                 timeout: Some(Duration::from_millis(100)),
                 ..using(name, &server.url("a.example.com", path))
             };

@@ -45,7 +45,7 @@ async fn bodies_over_the_limit_are_refused_announced_or_not() {
         match session.send(get(&url(&server, path))).await {
             Ok(response) => assert!(fine && response.body == b"0123456789", "{path}"),
             Err(error) => assert!(
-                !fine && error.kind == ErrorKind::TooLarge && error.request_sent,
+                !fine && error.kind == EgressErrorKind::TooLarge && error.request_sent,
                 "{path} {error:?}"
             ),
         }
@@ -54,7 +54,7 @@ async fn bodies_over_the_limit_are_refused_announced_or_not() {
     for (asked, path, fine) in
         [(9, "/announced/10", false), (10, "/announced/10", true), (u64::MAX, "/chunked/11", false)]
     {
-        let request = Request { max_response_bytes: Some(asked), ..get(&url(&server, path)) };
+        let request = EgressRequest { max_response_bytes: Some(asked), ..get(&url(&server, path)) };
         assert_eq!(session.send(request).await.is_ok(), fine, "{asked} {path}");
     }
 }
@@ -81,7 +81,7 @@ async fn headers_over_the_limit_are_refused() {
     for path in ["/1001", "/many", "/endless"] {
         assert_eq!(
             kind_of(session.send(get(&url(&server, path))).await),
-            (ErrorKind::TooLarge, true),
+            (EgressErrorKind::TooLarge, true),
             "{path}"
         );
     }
@@ -103,7 +103,7 @@ async fn responses_without_a_body_end_with_their_head() {
     for (method, path, status) in
         [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304)]
     {
-        let request = Request { method: method.to_owned(), ..get(&url(&server, path)) };
+        let request = EgressRequest { method: method.to_owned(), ..get(&url(&server, path)) };
         let response =
             session.send(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!((response.status, response.body.as_slice()), (status, b"".as_slice()), "{path}");
@@ -123,20 +123,24 @@ async fn a_slow_server_fails_at_the_shortest_time_limit() {
             limited(Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN }, short, behave).await;
         assert_eq!(
             kind_of(session.send(get(&url(&server, path))).await),
-            (ErrorKind::Timeout, true),
+            (EgressErrorKind::Timeout, true),
             "{path}"
         );
         let bounds = Bounds { response_bytes: usize::MAX, timeout: short, ..Bounds::PLUGIN };
         let (server, session) = limited(bounds, LONG, behave).await;
         assert_eq!(
             kind_of(session.send(get(&url(&server, path))).await),
-            (ErrorKind::Timeout, true),
+            (EgressErrorKind::Timeout, true),
             "{path}"
         );
         let bounds = Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN };
         let (server, session) = limited(bounds, LONG, behave).await;
-        let request = Request { timeout: Some(short), ..get(&url(&server, path)) };
-        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, true), "{path}");
+        let request = EgressRequest { timeout: Some(short), ..get(&url(&server, path)) };
+        assert_eq!(
+            kind_of(session.send(request).await),
+            (EgressErrorKind::Timeout, true),
+            "{path}"
+        );
     }
 }
 
@@ -155,20 +159,23 @@ async fn a_request_ends_before_its_call_so_that_the_timeout_can_be_handled() {
 async fn until_timeout(call: Duration, timeout: Option<Duration>) -> Duration {
     let (server, session) = limited(Bounds::PLUGIN, call, |_| Answer::IsSilent).await;
     let began = Instant::now();
-    let request = Request { timeout, ..get(&url(&server, "/")) };
-    assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, true));
+    let request = EgressRequest { timeout, ..get(&url(&server, "/")) };
+    assert_eq!(kind_of(session.send(request).await), (EgressErrorKind::Timeout, true));
     began.elapsed()
 }
 
 #[tokio::test]
 async fn nothing_is_sent_after_the_deadline() {
     let (server, late) = limited(Bounds::PLUGIN, Duration::ZERO, |_| ok("")).await;
-    assert_eq!(kind_of(late.send(get(&url(&server, "/"))).await), (ErrorKind::Timeout, false));
+    assert_eq!(
+        kind_of(late.send(get(&url(&server, "/"))).await),
+        (EgressErrorKind::Timeout, false)
+    );
     let (server, session) = limited(Bounds::PLUGIN, LONG, |_| ok("")).await;
-    let request = Request { timeout: Some(Duration::ZERO), ..get(&url(&server, "/")) };
-    assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, false));
+    let request = EgressRequest { timeout: Some(Duration::ZERO), ..get(&url(&server, "/")) };
+    assert_eq!(kind_of(session.send(request).await), (EgressErrorKind::Timeout, false));
     assert_eq!(server.connections(), 0);
-    let patient = Request { timeout: Some(Duration::MAX), ..get(&url(&server, "/")) };
+    let patient = EgressRequest { timeout: Some(Duration::MAX), ..get(&url(&server, "/")) };
     session.send(patient).await.expect("it gets what there is");
 }
 
@@ -183,15 +190,15 @@ async fn redirects_and_refusals_count_as_requests_of_a_call() {
     session.send(get(&url(&server, "/redirect"))).await.expect("two of five");
     assert_eq!(
         kind_of(session.send(get("https://evil.example.org/")).await),
-        (ErrorKind::Denied, false)
+        (EgressErrorKind::Denied, false)
     );
     session.clone().send(get(&url(&server, "/"))).await.expect("clones count together");
     assert_eq!(
         kind_of(session.send(get(&url(&server, "/redirect"))).await),
-        (ErrorKind::LimitReached, true)
+        (EgressErrorKind::LimitReached, true)
     );
     let error = session.send(get(&url(&server, "/"))).await.expect_err("they are used up");
-    assert_eq!((error.kind, error.request_sent), (ErrorKind::LimitReached, false));
+    assert_eq!((error.kind, error.request_sent), (EgressErrorKind::LimitReached, false));
     assert_eq!(error.to_string(), "this call has used all its HTTP requests");
     assert_eq!(server.requests().len(), 4);
 }
@@ -210,7 +217,7 @@ async fn requests_in_flight_are_counted_until_they_end_or_are_dropped() {
         tokio::task::yield_now().await;
     }
     let error = session.send(get(&url(&server, "/"))).await.expect_err("two are on their way");
-    assert_eq!((error.kind, error.request_sent), (ErrorKind::Unavailable, false));
+    assert_eq!((error.kind, error.request_sent), (EgressErrorKind::Unavailable, false));
     for task in waiting {
         task.abort();
         assert!(task.await.expect_err("it was silent").is_cancelled());
@@ -231,7 +238,7 @@ async fn requests_in_flight_are_limited_for_the_whole_process() {
     }
     assert_eq!(
         kind_of(open(&outlet).send(get(&url(&server, "/"))).await),
-        (ErrorKind::Unavailable, false)
+        (EgressErrorKind::Unavailable, false)
     );
     waiting.abort();
 }
@@ -259,12 +266,12 @@ async fn no_caller_takes_all_slots() {
         }
         assert_eq!(
             kind_of(send_as(&greedy, &server, number).await),
-            (ErrorKind::Unavailable, false),
+            (EgressErrorKind::Unavailable, false),
             "tenant {number}"
         );
     }
     assert_eq!(waiting.len(), MAX_OF_CALLER);
-    assert_eq!(kind_of(send_as(&greedy, &server, 5).await), (ErrorKind::Unavailable, false));
+    assert_eq!(kind_of(send_as(&greedy, &server, 5).await), (EgressErrorKind::Unavailable, false));
     let welcome = AbortOnDropHandle::new(tokio::spawn(send_as(&other, &server, 5)));
     while server.requests().len() == MAX_OF_CALLER {
         tokio::task::yield_now().await;
@@ -276,7 +283,7 @@ fn send_as(
     outlet: &Outlet,
     server: &Server,
     number: u8,
-) -> impl Future<Output = Result<Response, Error>> + Send + 'static + use<> {
+) -> impl Future<Output = Result<EgressResponse, EgressError>> + Send + 'static + use<> {
     let tenant = Tenant::of_key([number; 32], number.to_string());
     let session = outlet.session(&tenant, &memory(), Instant::now() + LONG);
     session.send(get(&url(server, "/")))
@@ -306,7 +313,7 @@ async fn bodies_count_against_the_granted_memory_until_they_are_dropped() {
         }
         assert_eq!(
             kind_of(session.send(get(&url(&server, path))).await),
-            (ErrorKind::Unavailable, true),
+            (EgressErrorKind::Unavailable, true),
             "{path}"
         );
         assert!(

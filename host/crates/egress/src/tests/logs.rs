@@ -61,9 +61,9 @@ async fn the_log_shows_neither_the_query_of_a_refused_request_nor_a_credential_i
         get("https://To-ken.evil.example.org/shown/To-ken/to?anybody"),
         get(&server.url("to-ken.example.com", "/")),
         get("https://evil.example.org/hidden/%54o-ken"),
-        Request { method: "TO-KEN".to_owned(), ..get("https://evil.example.org/shown") },
+        EgressRequest { method: "TO-KEN".to_owned(), ..get("https://evil.example.org/shown") },
     ] {
-        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Denied, false));
+        assert_eq!(kind_of(session.send(request).await), (EgressErrorKind::Denied, false));
     }
     let log = log.text();
     assert_eq!(log.matches("outbound request refused").count(), 4, "{log}");
@@ -98,7 +98,7 @@ async fn an_unknown_credential_is_logged_with_the_granted_ones_and_not_reported_
     let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
     for name in ["tokn", "hush-hush\n", &"x".repeat(1000)] {
         let request =
-            Request { credentials: vec![name.to_owned()], ..get("https://x.example.com/") };
+            EgressRequest { credentials: vec![name.to_owned()], ..get("https://x.example.com/") };
         let refused = session.send(request).await.expect_err("it is refused").to_string();
         assert_eq!(refused, "the request is not permitted");
     }

@@ -12,7 +12,7 @@ impl Lines {
     }
 }
 
-impl Observer for Lines {
+impl EgressObserver for Lines {
     fn permitted(&self, destinations: &[&str], credentials: &[&str]) {
         let line = format!("{} with {}", destinations.join(" "), credentials.join(" "));
         self.0.lock().push(line);
@@ -64,11 +64,11 @@ async fn an_observer_receives_the_destinations_and_the_attached_credentials_of_p
         get(&server.url("c.example.com", "/")),
         with_token(&server.url("b.example.com", "/x")),
     ] {
-        assert_eq!(kind_of(session.send(refused).await), (ErrorKind::Denied, false));
+        assert_eq!(kind_of(session.send(refused).await), (EgressErrorKind::Denied, false));
     }
     assert_eq!(lines.take(), Vec::<String>::new());
 }
 
-fn with_token(url: &str) -> Request {
-    Request { credentials: vec!["token".to_owned()], ..get(url) }
+fn with_token(url: &str) -> EgressRequest {
+    EgressRequest { credentials: vec!["token".to_owned()], ..get(url) }
 }

@@ -60,7 +60,7 @@ async fn a_redirect_that_is_not_permitted_fails_the_request() {
         .await;
         let error =
             session.send(get(&server.url("a.example.com", "/start"))).await.expect_err(location);
-        assert_eq!((error.kind, error.request_sent), (ErrorKind::Denied, true), "{location}");
+        assert_eq!((error.kind, error.request_sent), (EgressErrorKind::Denied, true), "{location}");
         assert_eq!(error.to_string(), "the request is not permitted");
         assert_eq!(server.requests().len(), 1, "{location}");
     }
@@ -118,7 +118,10 @@ async fn headers_of_one_origin_are_not_sent_to_another() {
     .await;
     let names = ["authorization", "cookie", "x-api-key", "accept-language"];
     let headers = names.map(|name| (name.to_owned(), b"mine".to_vec())).to_vec();
-    session.send(Request { headers, ..get(&server.url("a.example.com", "/start")) }).await.unwrap();
+    session
+        .send(EgressRequest { headers, ..get(&server.url("a.example.com", "/start")) })
+        .await
+        .unwrap();
     let requests = server.requests();
     let shown: Vec<_> = requests
         .iter()
@@ -144,14 +147,14 @@ async fn consecutive_redirects_are_limited() {
             Ok(_) => assert!(fine),
             Err(error) => assert_eq!(
                 (error.kind, error.request_sent, fine),
-                (ErrorKind::TooManyRedirects, true, false)
+                (EgressErrorKind::TooManyRedirects, true, false)
             ),
         }
     }
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |_, _| redirect(301, "/again")).await;
     assert_eq!(
         kind_of(session.send(get(&server.url("a.example.com", "/"))).await),
-        (ErrorKind::TooManyRedirects, true)
+        (EgressErrorKind::TooManyRedirects, true)
     );
     assert_eq!(server.requests().len(), 6);
 }
@@ -168,7 +171,7 @@ async fn redirects_are_returned_on_request_or_without_a_usable_location() {
     .await;
     let url = server.url("a.example.com", "/");
     let response =
-        session.send(Request { redirects: Redirects::Manual, ..get(&url) }).await.unwrap();
+        session.send(EgressRequest { redirects: Redirects::Manual, ..get(&url) }).await.unwrap();
     assert_eq!((response.status, response.final_url), (302, url));
     assert!(
         response.headers.contains(&("location".to_owned(), b"http://evil.example.org/".to_vec()))

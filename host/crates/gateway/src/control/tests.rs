@@ -35,7 +35,7 @@ enum Decision {
     Waits,
 }
 
-/// A control of both kinds. All of one test share what they are told.
+/// A control of both kinds. All controls of one test append their notifications to one list.
 #[derive(Clone)]
 struct TestControl {
     name: &'static str,
@@ -150,7 +150,7 @@ impl ControlledModelRequest for TestPart {
     }
 }
 
-/// The controls `a`, `b` and `c`, and what they are told.
+/// The controls `a`, `b` and `c`, and the list of their notifications.
 struct Three {
     controls: Controls,
     told: Arc<Mutex<Vec<String>>>,

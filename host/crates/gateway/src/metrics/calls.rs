@@ -4,6 +4,8 @@
 //! The values of labels are the names of clients in the catalog, of tools, and closed sets. A server names its tools:
 //! of each client, [`MAX_TOOLS`] are timed apart, however often it renames them.
 
+mod times;
+
 use std::{
     array,
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +17,10 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::future::{self, BoxFuture, FutureExt as _};
 use prometheus_client::{
-    collector::Collector,
-    encoding::DescriptorEncoder,
-    metrics::{counter::Counter, histogram::Histogram},
+    collector::Collector, encoding::DescriptorEncoder, metrics::counter::Counter,
 };
 
+use self::times::{ObservedTimes, Times};
 use airlock_catalog::Catalog;
 use airlock_core::{
     door::{Admitted, CallControl, ControlledCall, Origin, Permission, Refusal},
@@ -27,11 +28,9 @@ use airlock_core::{
 };
 use airlock_upstream::encode_family;
 
-/// Maximum tools of one client that are timed apart. Calls of others are those of the tool `other`.
+/// Maximum tools of one client that are timed apart, each in 17 time series. Calls of others are those of the tool
+/// `other`. A server may rename its tools as often as it likes.
 const MAX_TOOLS: usize = 200;
-/// Upper bounds of the buckets in seconds, as the conventions for MCP have them. One more bucket has no bound.
-const BOUNDS_SECONDS: [f64; 14] =
-    [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 /// One counter for each code of an error.
 type CodeCounters = [Counter; HostCode::ALL.len()];
@@ -41,29 +40,43 @@ type CodeCounters = [Counter; HostCode::ALL.len()];
 pub(in super::super) struct CallMetrics(Arc<CallCounts>);
 
 struct CallCounts {
+    decisions: Arc<DecisionCounts>,
+    /// By the names of clients; that of the gateway's own tools is empty.
+    clients: ArcSwap<BTreeMap<String, Arc<ClientCalls>>>,
+}
+
+/// Calls by the decision.
+struct DecisionCounts {
     allowed: [Counter; Permission::ALL.len()],
     asked: Counter,
     refused: CodeCounters,
-    /// By the names of clients; the gateway's own tools have none.
-    clients: ArcSwap<BTreeMap<Option<ClientName>, Arc<ClientCalls>>>,
 }
 
 /// Calls of one client.
 struct ClientCalls {
-    tools: ArcSwap<BTreeMap<ToolName, Histogram>>,
+    tools: ArcSwap<BTreeMap<ToolName, Arc<ToolCalls>>>,
     /// Calls of tools that are not in `tools`, which is full.
-    other: Histogram,
-    errors: CodeCounters,
+    other: Arc<ToolCalls>,
+}
+
+/// The counters of the calls of one tool, behind one reference: all threads that call the tool change its count.
+struct ToolCalls {
+    times: Times,
+    /// Those of its client.
+    errors: Arc<CodeCounters>,
+    /// Those of all clients.
+    decisions: Arc<DecisionCounts>,
 }
 
 impl Default for CallMetrics {
     fn default() -> Self {
-        Self(Arc::new(CallCounts {
+        let decisions = DecisionCounts {
             allowed: array::from_fn(|_| Counter::default()),
             asked: Counter::default(),
             refused: code_counters(),
-            clients: ArcSwap::default(),
-        }))
+        };
+        let decisions = Arc::new(decisions);
+        Self(Arc::new(CallCounts { decisions, clients: ArcSwap::default() }))
     }
 }
 
@@ -74,22 +87,20 @@ fn code_counters() -> CodeCounters {
 impl CallMetrics {
     /// Begins to observe a call that was admitted. It counts as cancelled if the value is dropped.
     fn observe(&self, tool: &Tool, permission: Permission) -> ObservedCall {
-        let client = self.client(tool.client.as_ref());
-        let durations = client.durations(&tool.full_name);
-        let metrics = self.clone();
-        let began = Instant::now();
-        ObservedCall { metrics, client, durations, permission, began, has_ended: false }
+        let client = tool.client.as_ref().map_or("", ClientName::as_str);
+        let known = self.0.clients.load();
+        let tool = match known.get(client) {
+            Some(calls) => calls.of_tool(&tool.full_name),
+            None => self.add_client(client).of_tool(&tool.full_name),
+        };
+        ObservedCall { tool, permission, began: Instant::now(), has_ended: false }
     }
 
-    fn client(&self, name: Option<&ClientName>) -> Arc<ClientCalls> {
-        let name = name.cloned();
-        if let Some(calls) = self.0.clients.load().get(&name) {
-            return calls.clone();
-        }
-        let mut calls = Arc::new(ClientCalls::new());
+    fn add_client(&self, name: &str) -> Arc<ClientCalls> {
+        let mut calls = Arc::new(ClientCalls::new(&self.0.decisions));
         self.0.clients.rcu(|known| {
             let mut next = BTreeMap::clone(known);
-            calls = next.entry(name.clone()).or_insert_with(|| calls.clone()).clone();
+            calls = next.entry(name.to_owned()).or_insert_with(|| calls.clone()).clone();
             next
         });
         calls
@@ -98,51 +109,57 @@ impl CallMetrics {
     /// Forgets clients that are not in the catalog.
     fn retain(&self, catalog: &Catalog) {
         let snapshot = catalog.snapshot();
-        let present: BTreeSet<_> = snapshot.clients().map(|client| &client.name).collect();
-        if self.0.clients.load().keys().flatten().all(|name| present.contains(name)) {
+        let present = snapshot.clients().map(|client| client.name.as_str());
+        // With the name of the gateway's own tools.
+        let present: BTreeSet<_> = present.chain([""]).collect();
+        if self.0.clients.load().keys().all(|name| present.contains(&**name)) {
             return;
         }
         self.0.clients.rcu(|known| {
             let mut next = BTreeMap::clone(known);
-            next.retain(|name, _| name.as_ref().is_none_or(|name| present.contains(name)));
+            next.retain(|name, _| present.contains(&**name));
             next
         });
     }
 }
 
 impl ClientCalls {
-    fn new() -> Self {
-        Self {
-            tools: ArcSwap::default(),
-            other: Histogram::new(BOUNDS_SECONDS),
-            errors: code_counters(),
-        }
+    fn new(decisions: &Arc<DecisionCounts>) -> Self {
+        let other = ToolCalls::new(&Arc::new(code_counters()), decisions);
+        Self { tools: ArcSwap::default(), other }
     }
 
-    fn durations(&self, tool: &ToolName) -> Histogram {
+    fn of_tool(&self, tool: &ToolName) -> Arc<ToolCalls> {
         let known = self.tools.load();
-        if let Some(durations) = known.get(tool) {
-            return durations.clone();
+        if let Some(calls) = known.get(tool) {
+            return calls.clone();
         }
-        let mut durations = self.other.clone();
+        let mut calls = self.other.clone();
         if known.len() >= MAX_TOOLS {
-            return durations;
+            return calls;
         }
-        let own = Histogram::new(BOUNDS_SECONDS);
+        let own = ToolCalls::new(&self.other.errors, &self.other.decisions);
         self.tools.rcu(|known| {
             let mut next = BTreeMap::clone(known);
             let has_room = next.len() < MAX_TOOLS;
-            durations = match next.get(tool) {
-                Some(durations) => durations.clone(),
+            calls = match next.get(tool) {
+                Some(calls) => calls.clone(),
                 None if has_room => own.clone(),
                 None => self.other.clone(),
             };
             if has_room {
-                next.insert(tool.clone(), durations.clone());
+                next.insert(tool.clone(), calls.clone());
             }
             next
         });
-        durations
+        calls
+    }
+}
+
+impl ToolCalls {
+    fn new(errors: &Arc<CodeCounters>, decisions: &Arc<DecisionCounts>) -> Arc<Self> {
+        let times = Times::default();
+        Arc::new(Self { times, errors: errors.clone(), decisions: decisions.clone() })
     }
 }
 
@@ -157,23 +174,22 @@ impl CallControl for CallMetrics {
     }
 
     fn refused(&self, refusal: &Refusal<'_>) {
+        let DecisionCounts { asked, refused, .. } = &*self.0.decisions;
         let counter = match refusal.error.code() {
-            HostCode::NeedsApproval => &self.0.asked,
-            code => &self.0.refused[code as usize],
+            HostCode::NeedsApproval => asked,
+            code => &refused[code as usize],
         };
         counter.inc();
     }
 
     fn asked(&self, _: &Origin, _: &str) {
-        self.0.asked.inc();
+        self.0.decisions.asked.inc();
     }
 }
 
 /// A call that is being observed.
 struct ObservedCall {
-    metrics: CallMetrics,
-    client: Arc<ClientCalls>,
-    durations: Histogram,
+    tool: Arc<ToolCalls>,
     permission: Permission,
     began: Instant,
     has_ended: bool,
@@ -184,18 +200,18 @@ impl ObservedCall {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
+        let ToolCalls { times, errors, decisions } = &*self.tool;
         if let Some(code) = error {
-            self.client.errors[code as usize].inc();
+            errors[code as usize].inc();
         }
-        let counts = &self.metrics.0;
         match error {
             Some(code) if !has_begun => {
-                counts.refused[code as usize].inc();
+                decisions.refused[code as usize].inc();
             }
             _ => {
                 let at = Permission::ALL.iter().position(|known| *known == self.permission);
-                counts.allowed[at.unwrap_or_default()].inc();
-                self.durations.observe(self.began.elapsed().as_secs_f64());
+                decisions.allowed[at.unwrap_or_default()].inc();
+                times.observe(self.began.elapsed());
             }
         }
     }
@@ -232,28 +248,28 @@ impl Collector for CallCollector {
         let encoder = &mut encoder;
         self.calls.retain(&self.catalog);
         let counts = &self.calls.0;
-        encode_decisions(encoder, counts)?;
+        encode_decisions(encoder, &counts.decisions)?;
         let clients = counts.clients.load();
         encode_family(
             encoder,
             "gen_ai_execute_tool_duration_seconds",
             "Time of a call of a tool that was permitted, from the decision to its end.",
-            clients.iter().flat_map(|(client, calls)| times(name_of(client.as_ref()), calls)),
+            clients.iter().flat_map(|(client, calls)| tool_times(client, calls)),
         )?;
         encode_family(
             encoder,
             "airlock_tool_errors",
             "Calls of tools that were admitted and have failed, by the code of the error.",
             clients.iter().flat_map(|(client, calls)| {
-                let client = name_of(client.as_ref());
-                nonzero(&calls.errors)
+                let client = client.as_str();
+                nonzero(&calls.other.errors)
                     .map(move |(code, errors)| ([("client", client), ("error_type", code)], errors))
             }),
         )
     }
 }
 
-fn encode_decisions(encoder: &mut DescriptorEncoder<'_>, counts: &CallCounts) -> fmt::Result {
+fn encode_decisions(encoder: &mut DescriptorEncoder<'_>, counts: &DecisionCounts) -> fmt::Result {
     let permissions = Permission::ALL.into_iter().map(Permission::name);
     let allowed = permissions.zip(counts.allowed.iter().cloned());
     let allowed = allowed.map(|(reason, counter)| ("allowed", reason, counter));
@@ -269,16 +285,17 @@ fn encode_decisions(encoder: &mut DescriptorEncoder<'_>, counts: &CallCounts) ->
     )
 }
 
-fn name_of(client: Option<&ClientName>) -> &str {
-    client.map(ClientName::as_str).unwrap_or_default()
-}
-
 /// Returns the labels and the times of the tools of a client. Those beyond [`MAX_TOOLS`] have the name `other`, which is
 /// no full name of a tool.
-fn times(client: &str, calls: &ClientCalls) -> Vec<([(&'static str, String); 2], Histogram)> {
+fn tool_times(
+    client: &str,
+    calls: &ClientCalls,
+) -> Vec<([(&'static str, String); 2], ObservedTimes)> {
     let tools = calls.tools.load();
-    let named = tools.iter().map(|(tool, times)| (tool.as_str().to_owned(), times.clone()));
-    let other = (tools.len() >= MAX_TOOLS).then(|| ("other".to_owned(), calls.other.clone()));
+    let named =
+        tools.iter().map(|(tool, calls)| (tool.as_str().to_owned(), calls.times.observed()));
+    let other =
+        (tools.len() >= MAX_TOOLS).then(|| ("other".to_owned(), calls.other.times.observed()));
     let all = named.chain(other);
     all.map(|(tool, times)| ([("client", client.to_owned()), ("gen_ai_tool_name", tool)], times))
         .collect()

@@ -16,7 +16,8 @@ use airlock_upstream::encode_family;
 /// Labels of a metric without any.
 pub(super) const NO_LABELS: [(&str, &str); 0] = [];
 
-/// Most file descriptors that are counted: listing more takes too long.
+/// Most file descriptors that are counted. Each is an entry of a directory that every request for metrics lists, and
+/// an operator may permit the process a million.
 const MAX_DESCRIPTORS: usize = 100_000;
 
 /// Metrics of the process.

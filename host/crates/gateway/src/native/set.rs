@@ -60,9 +60,9 @@ impl NativeTools {
 }
 
 impl Provider for NativeTools {
-    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+    fn call(&self, mut call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
-            let tool = call.tool();
+            let tool = call.tool().clone();
             let Some(NativeTool { body, .. }) = self.0.get(&tool.original) else {
                 return Err(CallError::not_found(tool.name.as_str()));
             };
@@ -70,7 +70,7 @@ impl Provider for NativeTools {
             let context = ToolContext::new(&call, ended.clone());
             let _ended = ended.drop_guard();
             let deadline = context.deadline();
-            let arguments = read_arguments(&call).await;
+            let arguments = read_arguments(&mut call).await;
             let limit = deadline.saturating_duration_since(Instant::now());
             // The requests that it sends to the gateway take their depth from it.
             let depth = context.depth();

@@ -14,10 +14,10 @@ use airlock_store::OwnerId;
 
 impl Reloader {
     /// Makes the switch, the keys, the settings of requests, the groups and the servers follow a
-    /// configuration. The switch comes first if it takes the tools away, and last if it gives them back. A
-    /// request that begins between the other steps may combine new keys with the groups and policies before:
-    /// any order of these steps has changes for which that permits more than either configuration does, for
-    /// as long as this function runs.
+    /// configuration. The switch comes first if it turns the tools off, and last if it turns them on. A request that
+    /// begins between the other steps may combine new keys with old groups and policies. For some changes this
+    /// permits more than either configuration, for as long as this function runs; no order of the steps avoids it
+    /// for all changes.
     pub(super) fn apply(
         &self,
         config: &mut Config,

@@ -13,7 +13,7 @@ use super::{
 use airlock_config::Config;
 use airlock_plugin::Reconfigured;
 
-/// Whether those who take settings wait until the plugins are loaded. They may have to be compiled.
+/// Selects whether a change of settings waits until the plugins are loaded. They may have to be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum PluginLoads {
     /// They wait.

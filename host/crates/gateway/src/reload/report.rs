@@ -30,13 +30,13 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// Logs the keys that differ from those of the start and are not taken, if they have changed since
-    /// they were last logged.
+    /// Logs the keys that differ from those of the start and need a restart, if the list has changed since
+    /// it was last logged.
     pub(super) fn pending(&mut self, pending: &[String]) {
         if *pending != self.pending && !pending.is_empty() {
             warn!(
                 keys = listed(pending),
-                "changed in the configuration file, and taken only when the gateway is restarted"
+                "changed in the configuration file, and applied only when the gateway is restarted"
             );
         }
         self.pending = pending.to_vec();
@@ -132,7 +132,7 @@ pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, after: &Finger
         keys_changed = listed(&keys.changed),
         keys_removed = listed(&keys.removed),
         settings = listed(&changes.settings),
-        "changed settings taken"
+        "changed settings applied"
     );
 }
 

@@ -58,8 +58,8 @@ impl GatewayRequest {
     }
 
     /// Makes a call of the sender that has waited, or resumes its script, with the decisions that were made
-    /// since. Calls without a decision go on waiting. A script goes on to its end if the future is dropped: what
-    /// a person has approved is not left half done.
+    /// since. Calls without a decision continue to wait. If the future is dropped, a script still runs to its end, so that
+    /// approved work is not left half done.
     pub async fn resume(&self, id: &str) -> Result<CallReply, RequestError> {
         let operation = self.begin()?;
         if id.starts_with(RUN) {

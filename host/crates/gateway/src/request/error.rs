@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use airlock_agent::AgentError;
 use airlock_conversation::{Object, read::Untranslatable};
-use airlock_core::tool::{CallError, CallFailure, Cause};
-use airlock_requests::ChargeRefused;
+use airlock_core::{
+    request_memory::ChargeRefused,
+    tool::{CallError, CallFailure, Cause},
+};
 use airlock_scripts::runs;
 use airlock_store::{Unavailable, runs::RunError};
 
@@ -22,7 +24,7 @@ pub enum RequestError {
     #[error("a virtual key is required")]
     KeyRequired,
     /// A name of a client or a tool would be several.
-    #[error("{0:?} is no name of a client or a tool: names have no `,`")]
+    #[error("{0:?} is not the name of a client or a tool: names have no `,`")]
     Name(String),
     /// The settings in the store were not read yet.
     #[error("the gateway has not read its settings from the store yet; try again in a moment")]

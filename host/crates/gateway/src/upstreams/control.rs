@@ -8,11 +8,12 @@ use tokio::time::timeout;
 
 use super::UpstreamServers;
 use airlock_json::{RawObject, object};
+use airlock_mcp_client::Pinning;
 use airlock_operator_api::{DefinitionsToAccept, NotAccepted, NotDone, Upstreams};
 use airlock_strings::{visible_line, with_causes};
 use airlock_upstream::{
     Control, ControlError,
-    pins::{self, AcceptError, Acceptance, ClientPins, Pinning, Review},
+    pins::{self, AcceptError, Acceptance, ClientPins, Review},
 };
 
 /// Time for a server to list its tools again after an acceptance. Without, the list is compared within seconds.

@@ -32,11 +32,14 @@ use airlock_sandbox::GuardVerdict;
 use airlock_strings::with_causes;
 
 const HOOK: GuardHook = GuardHook::Definition;
-/// Most decisions about definitions of one client that are kept: those of two lists.
+/// Most decisions about definitions of one client that are kept: those of two lists of 2,000 tools. A server chooses
+/// its definitions, and may list other ones each time.
 const MAX_KEPT: usize = 4_000;
-/// Maximum size of the decisions of one client that are kept, in bytes.
+/// Maximum size of the decisions of one client that are kept, in bytes: as many as two lists of an MCP server have, of
+/// 4 MiB each. A definition that a guard replaces is kept whole.
 const MAX_KEPT_BYTES: usize = 8 << 20;
-/// Maximum size of all decisions that are kept, in bytes.
+/// Maximum size of all decisions that are kept, in bytes: those of eight clients with as many as each may have.
+/// Beyond it, all are decided again, in the time of their clients.
 const MAX_ALL_BYTES: usize = 64 << 20;
 
 /// The guards of definitions. They are asked once about each definition: equal ones have the same decision until the
@@ -79,7 +82,7 @@ enum DefinitionDecision {
 enum BadDefinition {
     #[error(transparent)]
     Json(#[from] BadOutcome),
-    #[error("it is no definition")]
+    #[error("it is not a definition of a tool")]
     Form(#[from] serde_json::Error),
     #[error("it differs in more than descriptions and titles")]
     Other,

@@ -11,9 +11,11 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::*;
 use crate::memory::least_for_body;
-use airlock_core::tenant::Tenant;
+use airlock_core::{
+    request_memory::{Memory, REQUEST_BYTES},
+    tenant::Tenant,
+};
 use airlock_ingress::{Connections, EvictionRank, Peer};
-use airlock_requests::{Memory, REQUEST_BYTES};
 
 /// Checks these content types in a request that has the header `by` too, if it is not empty.
 fn sent_as(types: &[&'static str], by: &'static str) -> Result<(), ApiError> {
@@ -131,6 +133,27 @@ fn the_smallest_budget_holds_a_body_of_the_largest_size() {
     let charge = charge(&memory);
     charge.grow(head + body + tree_bytes(body)).expect("there is room");
     assert!(charge.grow(1).is_err());
+}
+
+/// Returns whether a form of this text is read.
+async fn is_form_read(text: String) -> bool {
+    let memory = Memory::new(least_for_body(1 << 20, 8 << 10));
+    let settings = BodySettings { max_body_bytes: 1 << 20, read_timeout: Duration::from_secs(5) };
+    let body = RequestBody::passed_on(http_body_util::Full::new(Bytes::from(text)));
+    let mut request = Request::new(body);
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(FORM));
+    form(request, settings, &charge(&memory)).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_form_may_have_eight_percent_encoded_values_of_4_kib_and_no_more_than_its_limit() {
+    let value = "%7E".repeat(4 << 10);
+    let fields: Vec<_> = (0..8).map(|number| format!("header-x-key-{number}={value}")).collect();
+    assert!(is_form_read(fields.join("&")).await);
+    let most = usize::try_from(MAX_FORM_BYTES).expect("a small number");
+    for (length, is_read) in [(most, true), (most + 1, false)] {
+        assert_eq!(is_form_read("x".repeat(length)).await, is_read, "{length}");
+    }
 }
 
 /// A body of 5 bytes that never arrives.

@@ -16,7 +16,8 @@ use crate::{
 /// Maximum bytes of an ID token. Those of people in many groups are larger than access tokens, and they are
 /// in no header.
 pub(super) const MAX_ID_TOKEN_BYTES: usize = 64 << 10;
-/// Maximum memory of the claims, in bytes. The issuer has signed them.
+/// Maximum memory of the claims, in bytes. Parsed, a token of [`MAX_ID_TOKEN_BYTES`] could take a
+/// hundred times its size. The issuer has signed it.
 const MAX_CLAIMS_MEMORY: usize = 8 << 20;
 /// Maximum age of an ID token that has just been requested: as long as a login may take.
 const MAX_AGE: Duration = Duration::from_mins(10);

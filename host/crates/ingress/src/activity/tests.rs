@@ -3,7 +3,7 @@ use std::{pin::Pin, task::Context};
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::testing::CountedWakes;
+use airlock_core::wake::CountedWakes;
 
 const WAITS: ConnectionTimeouts = ConnectionTimeouts {
     first_head: Duration::from_secs(1),

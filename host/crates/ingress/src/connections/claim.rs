@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    hash::Hash,
     mem,
     sync::{
         Arc,
@@ -22,43 +21,35 @@ const OTHERS_PART: usize = 4;
 /// A number of connections. It changes under the lock of their table alone.
 type SharedCount = Arc<AtomicUsize>;
 
-/// The numbers of connections on which requests of a tenant run.
+/// The numbers of connections on which requests of a tenant run: of each peer, and of all under `None`.
 #[derive(Default)]
-pub(super) struct TenantCounts {
-    by_tenant: HashMap<Tenant, SharedCount>,
-    /// The same for each peer.
-    by_tenant_at: HashMap<(Peer, Tenant), SharedCount>,
-}
+pub(super) struct TenantCounts(HashMap<(Option<Peer>, Tenant), SharedCount>);
 
 impl TenantCounts {
     /// Creates the claim of a tenant on a connection of `peer`.
     pub(super) fn claim(&mut self, peer: Peer, tenant: &Tenant) -> Claim {
-        let all = self.by_tenant.entry(tenant.clone()).or_default().clone();
-        let here = self.by_tenant_at.entry((peer, tenant.clone())).or_default().clone();
-        Claim { tenant: tenant.clone(), requests: 0, all, here }
+        let counts = [None, Some(peer)]
+            .map(|peer| self.0.entry((peer, tenant.clone())).or_default().clone());
+        Claim { tenant: tenant.clone(), requests: 0, counts }
     }
 
-    /// Removes a claim on a connection of `peer`.
+    /// Removes a claim on a connection of `peer`, and the counts that no other connection has.
     pub(super) fn remove(&mut self, peer: Peer, mut claim: Claim) {
         claim.end();
-        let tenant = claim.tenant.clone();
-        drop(claim);
-        remove_unused(&mut self.by_tenant_at, (peer, tenant.clone()));
-        remove_unused(&mut self.by_tenant, tenant);
+        let Claim { tenant, counts, .. } = claim;
+        drop(counts);
+        for peer in [None, Some(peer)] {
+            if let Entry::Occupied(count) = self.0.entry((peer, tenant.clone()))
+                && Arc::strong_count(count.get()) == 1
+            {
+                count.remove();
+            }
+        }
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.by_tenant.is_empty() && self.by_tenant_at.is_empty()
-    }
-}
-
-/// Removes a count that no connection has.
-fn remove_unused<K: Hash + Eq>(counts: &mut HashMap<K, SharedCount>, key: K) {
-    if let Entry::Occupied(count) = counts.entry(key)
-        && Arc::strong_count(count.get()) == 1
-    {
-        count.remove();
+        self.0.is_empty()
     }
 }
 
@@ -67,10 +58,8 @@ pub(super) struct Claim {
     tenant: Tenant,
     /// Number of those that run.
     requests: usize,
-    /// Number of connections on which requests of the tenant run.
-    all: SharedCount,
-    /// Number of those of the same peer.
-    here: SharedCount,
+    /// Numbers of connections on which requests of the tenant run: of all peers, and of the peer of this one.
+    counts: [SharedCount; 2],
 }
 
 impl Claim {
@@ -84,19 +73,20 @@ impl Claim {
 
     /// Returns the number of connections on which requests of the tenant run.
     pub(super) fn connections(&self) -> usize {
-        self.all.load(Ordering::Relaxed)
+        let [all, _] = &self.counts;
+        all.load(Ordering::Relaxed)
     }
 
     /// Counts a request. False if the tenant has its share of `max` connections, or of `max_per_peer` here.
     pub(super) fn begin(&mut self, max: usize, max_per_peer: usize) -> bool {
         if self.requests == 0 {
-            let here = self.here.load(Ordering::Relaxed);
-            let all = self.connections();
-            if here >= share(max_per_peer) || all >= share(max) {
+            let mut limited = self.counts.iter().zip([max, max_per_peer]);
+            if limited.any(|(count, max)| count.load(Ordering::Relaxed) >= share(max)) {
                 return false;
             }
-            self.here.store(here + 1, Ordering::Relaxed);
-            self.all.store(all + 1, Ordering::Relaxed);
+            for count in &self.counts {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
         }
         self.requests += 1;
         true
@@ -114,8 +104,9 @@ impl Claim {
     /// Removes all requests from the count.
     pub(super) fn end(&mut self) {
         if mem::take(&mut self.requests) > 0 {
-            self.here.fetch_sub(1, Ordering::Relaxed);
-            self.all.fetch_sub(1, Ordering::Relaxed);
+            for count in &self.counts {
+                count.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }

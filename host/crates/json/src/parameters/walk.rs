@@ -96,11 +96,11 @@ impl<'m> ParameterWalk<'m> {
     fn members(&mut self, schema: &mut Map<String, Value>) {
         if schema.get("properties").is_some_and(|properties| !properties.is_object()) {
             schema.shift_remove("properties");
-            self.made.insert("`properties` that is no object removed");
+            self.made.insert("`properties` that is not an object removed");
         }
         if schema.get("required").is_some_and(|required| !is_list_of_names(required)) {
             schema.shift_remove("required");
-            self.made.insert("`required` that is no list of names removed");
+            self.made.insert("`required` that is not a list of names removed");
         }
         for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")]
         {

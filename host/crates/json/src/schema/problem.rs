@@ -81,7 +81,7 @@ pub enum Problem {
     #[error("more than {limit} subschemas would be compiled for \"unevaluated\" keywords", limit = MAX_COPIES)]
     TooEntangled,
     /// A pattern cannot be matched in linear time, is not valid, or is too large when compiled.
-    #[error("the pattern {0:?} is no regular expression that can be matched in linear time within {kib} KiB", kib = MAX_COMPILED_BYTES >> 10)]
+    #[error("the pattern {0:?} is not a regular expression that can be matched in linear time within {kib} KiB", kib = MAX_COMPILED_BYTES >> 10)]
     Pattern(String),
     /// A pattern is too long to be parsed.
     #[error("a pattern of {found} bytes; the limit is {limit}", limit = MAX_PATTERN_BYTES)]

@@ -37,9 +37,15 @@ pub(super) fn affords_check(nodes: &[Node], value: &Value) -> bool {
     ValueWalk { nodes, price: work, left: MAX_CHECK_WORK }.affords(value)
 }
 
+/// Returns whether the check of a value takes at most [`QUICK_WORK`] and nests at most [`MAX_NESTING`] subschemas, if its
+/// errors are not collected.
+pub(super) fn affords_quick_check(nodes: &[Node], value: &Value) -> bool {
+    ValueWalk { nodes, price: work, left: QUICK_WORK }.affords(value)
+}
+
 /// Returns whether the check of a value takes at most [`QUICK_WORK`], also if its errors are collected.
 pub(super) fn is_quick(nodes: &[Node], value: &Value) -> bool {
-    ValueWalk { nodes, price: work, left: QUICK_WORK }.affords(value)
+    affords_quick_check(nodes, value)
         && ValueWalk { nodes, price: error_bytes, left: QUICK_ERROR_BYTES }.affords(value)
 }
 

@@ -15,8 +15,9 @@ use crate::{
     live::{LeaseWish, LiveLimit},
 };
 
-/// Most requests and calls of one transaction.
-const MAX_TAKES: usize = 256;
+/// Most requests and calls of one transaction: all of them wait until its end, and so does other
+/// work of their limits.
+const TAKES_AT_ONCE: usize = 256;
 
 /// A batch, and the callers of its takes.
 #[derive(Default)]
@@ -45,7 +46,7 @@ impl CollectedBatch {
         self.limits.len() + limits <= MAX_CHANGED_LIMITS
             // One less, because the job that begins a batch is added in any case.
             && self.work.batch.settlements.len() + 1 < MAX_CHANGED_RESERVATIONS
-            && self.work.batch.takes.len() < MAX_TAKES
+            && self.work.batch.takes.len() < TAKES_AT_ONCE
     }
 
     pub(super) fn add(&mut self, job: StoreJob, now: Instant) {

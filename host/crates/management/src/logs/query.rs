@@ -12,7 +12,7 @@ use airlock_core::unix_time::{milliseconds, unix_milliseconds};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::call_log::{
     CallStatus, Histogram, LogCursor, LogFilter, LogKind, LogOrder, LogPage, LogProperty, LogSort,
-    MAX_VALUES,
+    MAX_TEXT_BYTES, MAX_VALUES,
 };
 use airlock_strings::cut;
 
@@ -20,8 +20,6 @@ use airlock_strings::cut;
 const DEFAULT_LIMIT: u32 = 50;
 /// Maximum rows of a page, which is held in memory.
 const MAX_LIMIT: u32 = 1_000;
-/// Longest value of a parameter, in bytes: longer ones are cut in the rows, so none could be found.
-const MAX_VALUE_BYTES: usize = 256;
 /// Period of a histogram, unless the query has another.
 const DEFAULT_PERIOD_MS: i64 = 24 * 3_600_000;
 /// Lengths of the parts of a histogram, in milliseconds. The first is taken that has few enough parts.
@@ -70,7 +68,7 @@ impl LogQuery {
         let mut period = None;
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let value = value.trim();
-            if value.len() > MAX_VALUE_BYTES * MAX_VALUES {
+            if value.len() > MAX_TEXT_BYTES * MAX_VALUES {
                 return Err(invalid(format!("`{}` is too long", cut(name.into_owned(), 64))));
             }
             match &*name {
@@ -231,9 +229,10 @@ fn unknown(kind: LogKind, name: &str) -> ManagementRefusal {
 /// Reads a list of values, separated by commas.
 fn values(name: &str, text: &str) -> Result<Vec<String>> {
     let values: Vec<_> = text.split(',').map(|value| value.trim().to_owned()).collect();
-    if values.len() > MAX_VALUES || values.iter().any(|value| value.len() > MAX_VALUE_BYTES) {
+    // Longer texts are cut in the rows, so that none would be found.
+    if values.len() > MAX_VALUES || values.iter().any(|value| value.len() > MAX_TEXT_BYTES) {
         return Err(invalid(format!(
-            "`{name}` has at most {MAX_VALUES} values of at most {MAX_VALUE_BYTES} bytes"
+            "`{name}` has at most {MAX_VALUES} values of at most {MAX_TEXT_BYTES} bytes"
         )));
     }
     Ok(values.into_iter().filter(|value| !value.is_empty()).collect())
@@ -241,7 +240,7 @@ fn values(name: &str, text: &str) -> Result<Vec<String>> {
 
 /// Returns a value as rows have it, where long ones are cut. It may have commas.
 fn recorded(text: &str) -> String {
-    cut(text.to_owned(), MAX_VALUE_BYTES)
+    cut(text.to_owned(), MAX_TEXT_BYTES)
 }
 
 fn origins(text: &str) -> Result<Vec<String>> {

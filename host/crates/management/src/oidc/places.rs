@@ -1,5 +1,5 @@
-//! Places of logins that wait for the provider. Anyone can begin a login and send redirects, so the two steps
-//! have places of their own, and of those that complete logins, each peer has a few.
+//! Places of logins that wait for the provider. A peer needs no credential to begin a login and to send
+//! redirects, so each of the two steps has places of its own, of which one peer gets a few.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -9,47 +9,59 @@ use tokio::{
     time::timeout,
 };
 
-/// Maximum logins of each step that wait for the provider at the same time. It may be slow.
+/// Maximum logins of each step that wait for the provider at the same time. It may be slow, a
+/// peer needs no credential to begin a login, and each that waits holds a connection.
 const MAX_WAITING: usize = 16;
-/// Maximum of them that one peer completes, so that no peer takes all places.
+/// Maximum of them that one peer has in a step, so that no peer takes all places.
 const MAX_WAITING_OF_PEER: usize = 2;
 /// Time that a login waits for its turn: a browser waits meanwhile, and holds a connection.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Places of logins, for each step.
 pub(super) struct LoginPlaces {
-    beginning: Semaphore,
-    completing: Semaphore,
-    /// Those of each peer that completes a login.
+    beginning: StepPlaces,
+    completing: StepPlaces,
+}
+
+/// Places of one step.
+struct StepPlaces {
+    all: Semaphore,
     of_peers: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
+/// A place of a step: one of its peer, and one of all. It is free again when this is dropped.
+pub(super) type LoginPlace<'p> = (OwnedSemaphorePermit, SemaphorePermit<'p>);
+
 impl LoginPlaces {
     pub(super) fn new() -> Self {
-        Self {
-            beginning: Semaphore::new(MAX_WAITING),
-            completing: Semaphore::new(MAX_WAITING),
-            of_peers: Mutex::default(),
-        }
+        Self { beginning: StepPlaces::new(), completing: StepPlaces::new() }
     }
 
-    /// Waits for a place to fetch the metadata of the provider. `None` if there is none in time.
-    pub(super) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
-        timeout(MAX_WAIT, self.beginning.acquire()).await.ok()?.ok()
+    /// Waits for a place to fetch the metadata of the provider for a peer. `None` if there is none in time.
+    pub(super) async fn begin(&self, peer: &str) -> Option<LoginPlace<'_>> {
+        self.beginning.take(peer).await
     }
 
-    /// Waits for a place to complete a login of a peer. `None` if there is none in time. While a peer waits
-    /// for one of its own, it has none of the others.
-    pub(super) async fn complete(
-        &self,
-        peer: &str,
-    ) -> Option<(OwnedSemaphorePermit, SemaphorePermit<'_>)> {
+    /// Waits for a place to complete a login of a peer. `None` if there is none in time.
+    pub(super) async fn complete(&self, peer: &str) -> Option<LoginPlace<'_>> {
+        self.completing.take(peer).await
+    }
+}
+
+impl StepPlaces {
+    fn new() -> Self {
+        Self { all: Semaphore::new(MAX_WAITING), of_peers: Mutex::default() }
+    }
+
+    /// Waits for a place of a peer. `None` if there is none in time. While a peer waits for one of its own,
+    /// it has none of the others.
+    async fn take(&self, peer: &str) -> Option<LoginPlace<'_>> {
         let of_peer = self.of_peer(peer);
         let waiting = async {
             let own = of_peer.acquire_owned().await.ok()?;
-            Some((own, self.completing.acquire().await.ok()?))
+            Some((own, self.all.acquire().await.ok()?))
         };
-        timeout(MAX_WAIT, waiting).await.ok()?
+        timeout(PATIENCE, waiting).await.ok()?
     }
 
     /// Returns the places of a peer. Forgets the peers that neither have nor wait for one.
@@ -68,24 +80,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_completes_two_logins_at_once_and_takes_no_places_of_others() {
+    async fn a_peer_has_two_places_of_a_step_and_takes_none_of_others() {
         let places = LoginPlaces::new();
-        let first = places.complete("a").await.expect("a place");
-        let _second = places.complete("a").await.expect("another place");
-        let refused = join_all((0..20).map(|_| places.complete("a"))).await;
-        assert!(refused.iter().all(Option::is_none));
-        assert!(places.complete("b").await.is_some());
-        drop(first);
-        assert!(places.complete("a").await.is_some());
-        let known: Vec<_> = places.of_peers.lock().keys().cloned().collect();
-        assert_eq!(known, ["a"], "the other one has no place any more");
+        for step in [&places.beginning, &places.completing] {
+            let first = step.take("a").await.expect("a place");
+            let _second = step.take("a").await.expect("another place");
+            let refused = join_all((0..20).map(|_| step.take("a"))).await;
+            assert!(refused.iter().all(Option::is_none));
+            assert!(step.take("b").await.is_some());
+            drop(first);
+            assert!(step.take("a").await.is_some());
+            let known: Vec<_> = step.of_peers.lock().keys().cloned().collect();
+            assert_eq!(known, ["a"], "the other one has no place any more");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn logins_that_begin_take_no_places_of_those_that_are_completed() {
         let places = LoginPlaces::new();
-        let began = join_all((0..MAX_WAITING).map(|_| places.begin())).await;
-        assert!(began.iter().all(Option::is_some) && places.begin().await.is_none());
+        let peers: Vec<_> = (0..MAX_WAITING).map(|number| number.to_string()).collect();
+        let began = join_all(peers.iter().map(|peer| places.begin(peer))).await;
+        assert!(began.iter().all(Option::is_some) && places.begin("a").await.is_none());
         assert!(places.complete("a").await.is_some());
     }
 }

@@ -19,7 +19,7 @@ use airlock_store::{components::ComponentDigest, entries::EntryKind};
 use airlock_strings::{cut, visible, visible_line};
 
 /// Number of times that the components of a plugin are inspected because others took their places: each may take minutes.
-const MAX_ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 4;
 /// Maximum tools of a component that are shown: its author chooses how many it has.
 const MAX_TOOLS: usize = 500;
 /// Maximum bytes of a description that are shown: the author of the component chooses it.
@@ -67,7 +67,7 @@ impl Service {
     /// any more has the reason instead.
     pub(super) async fn plugin_document(&self, name: &str, purpose: Purpose) -> Result<Value> {
         let mut found = InspectedComponents::new();
-        for _ in 0..MAX_ATTEMPTS {
+        for _ in 0..ATTEMPTS {
             let state = self.state().await?;
             let (name, value) = plugin(&state, name)?;
             let Some(stored) = StoredComponents::read(value) else {

@@ -38,7 +38,7 @@ struct FakeGateway {
     loaded: Mutex<Option<String>>,
     /// Changes the plugin while it is loaded.
     meddler: OnceLock<Arc<Service>>,
-    /// Whether it was asked to wait for plugins, at each change that it took.
+    /// For each applied change, true if it was asked to wait for plugins.
     awaits: Mutex<Vec<bool>>,
 }
 

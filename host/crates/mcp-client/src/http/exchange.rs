@@ -10,7 +10,8 @@ use super::{
         limits::{MAX_ERROR_BODY_BYTES, MAX_MESSAGE_BYTES},
         transport::{Outgoing, OutgoingKind, RequestHead, SendError},
     },
-    EVENT_STREAM, Events, HttpSession, Purpose, Refusal, add_all, body, broken, failed, has_type,
+    EVENT_STREAM, Events, HttpSession, Purpose, RefusedResponse, add_all, body, broken, failed,
+    has_type,
     refusal::JSON,
     resume::StreamPosition,
     unexpected_type,
@@ -88,7 +89,7 @@ impl HttpSession {
         response: Response,
     ) -> Result<(), SendError> {
         if !response.status().is_success() {
-            let refusal = Refusal::read(response, &self.connection.inbox).await;
+            let refusal = RefusedResponse::read(response, &self.connection.inbox).await;
             let is_lost = had_session && refusal.names_lost_session();
             return Err(if is_lost {
                 self.connection.expire()
@@ -114,7 +115,7 @@ impl HttpSession {
     ) -> Result<(), SendError> {
         let status = response.status();
         if !status.is_success() {
-            let refusal = Refusal::read(response, &self.connection.inbox).await;
+            let refusal = RefusedResponse::read(response, &self.connection.inbox).await;
             if had_session && refusal.names_lost_session() {
                 if purpose == Purpose::Own {
                     return Err(self.connection.expire());

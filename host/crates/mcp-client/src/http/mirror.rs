@@ -37,8 +37,8 @@ pub(crate) fn check(schema: &Value) -> Result<(), BadAnnotation> {
     }
     let mut seen = HashSet::new();
     for Annotated { schema, header, .. } in annotated {
-        let name = header.as_str().ok_or(BadAnnotation("one is no text"))?;
-        let name = header_name(name).ok_or(BadAnnotation("one is no name of a header"))?;
+        let name = header.as_str().ok_or(BadAnnotation("one is not text"))?;
+        let name = header_name(name).ok_or(BadAnnotation("one is not the name of a header"))?;
         if !seen.insert(name) {
             return Err(BadAnnotation("two are equal, where case does not count"));
         }

@@ -24,7 +24,7 @@ pub(crate) struct RequestFailed(pub(crate) String);
 
 /// A response whose status is no success.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RefusedResponse {
     /// Other credentials are needed.
     Unauthorized(String),
     /// The body is an error of JSON-RPC, with this text.
@@ -35,7 +35,7 @@ pub(crate) enum Refusal {
     WithText { status: StatusCode, text: String },
 }
 
-impl Refusal {
+impl RefusedResponse {
     /// Reads the reason. A body that is too long or broken never hides the status.
     pub(crate) async fn read(response: Response, inbox: &Inbox) -> Self {
         let status = response.status();
@@ -181,7 +181,7 @@ mod tests {
 
     async fn reason(status: u16, content_type: &str, body: &str) -> String {
         let (inbox, _unsolicited) = Inbox::new(Arc::default());
-        let refusal = Refusal::read(response(status, content_type, body), &inbox).await;
+        let refusal = RefusedResponse::read(response(status, content_type, body), &inbox).await;
         refusal.into_error(&inbox).to_string()
     }
 
@@ -225,7 +225,8 @@ mod tests {
         {
             let (inbox, _unsolicited) = Inbox::new(Arc::default());
             let mut waiting = inbox.expect(7, ResponseKind::Whole);
-            let refusal = Refusal::read(response(status, "text/plain", "what?"), &inbox).await;
+            let refusal =
+                RefusedResponse::read(response(status, "text/plain", "what?"), &inbox).await;
             let handed_over = refusal.hand_over(7, is_probe, false, &inbox);
             assert_eq!(handed_over.is_ok(), expected, "{status}");
             let text = match waiting.response.try_recv() {
@@ -242,7 +243,7 @@ mod tests {
         for (is_handshake, message) in [(true, "HTTP 400 Bad Request: no way"), (false, "no way")] {
             let (inbox, _unsolicited) = Inbox::new(Arc::default());
             let mut waiting = inbox.expect(7, ResponseKind::Whole);
-            let refusal = Refusal::read(response(400, JSON, error), &inbox).await;
+            let refusal = RefusedResponse::read(response(400, JSON, error), &inbox).await;
             refusal.hand_over(7, false, is_handshake, &inbox).expect("it is an error of JSON-RPC");
             let Ok(Reception::Text(text)) = waiting.response.try_recv() else { panic!("no text") };
             let error = decode::refusal(&text).expect("an error");
@@ -270,7 +271,7 @@ mod tests {
             (409, -32_000, "No valid session ID provided", false),
         ] {
             let error = json!({"error": {"code": code, "message": message}}).to_string();
-            let refusal = Refusal::read(response(status, JSON, &error), &inbox).await;
+            let refusal = RefusedResponse::read(response(status, JSON, &error), &inbox).await;
             assert_eq!(refusal.names_lost_session(), is_lost, "{message}");
         }
     }

@@ -12,7 +12,8 @@ use super::{
         limits::{MAX_RESUMPTIONS, STABLE_AFTER, STREAM_RETRY_MILLIS},
         transport::SendError,
     },
-    EVENT_STREAM, Events, HttpSession, Purpose, Refusal, StreamError, has_type, unexpected_type,
+    EVENT_STREAM, Events, HttpSession, Purpose, RefusedResponse, StreamError, has_type,
+    unexpected_type,
 };
 use airlock_wire::{
     headers,
@@ -174,7 +175,7 @@ impl HttpSession {
                 Err(Unopened::Refused(self.connection.expire()))
             }
             status => {
-                let error = Refusal::read(response, &self.connection.inbox)
+                let error = RefusedResponse::read(response, &self.connection.inbox)
                     .await
                     .into_error(&self.connection.inbox);
                 let is_transient = status.is_server_error()

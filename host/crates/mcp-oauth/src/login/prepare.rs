@@ -37,6 +37,10 @@ use airlock_wire::method;
 
 /// Time for finding the authorization server and for registering the client.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum length of the identifier and of the secret of a registered client, in bytes. The identifier
+/// is a parameter of a URL for the browser, which has room for 8 KiB, half of it for the scopes. Each
+/// login is stored with both, and redaction has room for a secret of this length.
+const MAX_CLIENT_BYTES: usize = 4 << 10;
 /// Parameters of the authorization endpoint that the client sets, and their prefixes.
 const CLIENT_PARAMETERS: [&str; 6] =
     ["client_id", "redirect_uri", "resource", "response_type", "scope", "state"];
@@ -347,8 +351,23 @@ impl Preparing<'_> {
         }
         let name = format!("Airlock ({})", self.client);
         let registered = self.manager.register_client(&name, &self.redirect, scopes).await;
-        registered.map_err(|error| failed(REGISTRATION, &error, &self.scrubber))
+        let registered =
+            registered.map_err(|error| failed(REGISTRATION, &error, &self.scrubber))?;
+        check_registered(&registered)?;
+        Ok(registered)
     }
+}
+
+/// Fails if the identifier or the secret of a registered client is longer than [`MAX_CLIENT_BYTES`].
+fn check_registered(client: &OAuthClientConfig) -> Result<(), LoginError> {
+    let secret_bytes = client.client_secret.as_ref().map_or(0, String::len);
+    let bytes = client.client_id.len().max(secret_bytes);
+    if bytes <= MAX_CLIENT_BYTES {
+        return Ok(());
+    }
+    let reason =
+        format!("the identifier or the secret has {bytes} bytes, more than {MAX_CLIENT_BYTES}");
+    Err(LoginError::Failed { step: REGISTRATION, reason })
 }
 
 /// Returns the method that `rmcp` uses at the token endpoint: in the body if the server supports
@@ -422,6 +441,18 @@ mod tests {
         metadata.authorization_endpoint = endpoint.to_owned();
         let query = own_query(&mut metadata).map_err(|error| error.to_string())?;
         Ok((metadata.authorization_endpoint, query))
+    }
+
+    #[test]
+    fn a_registered_client_with_a_long_identifier_or_secret_is_refused() {
+        let fits = "x".repeat(MAX_CLIENT_BYTES);
+        let long = "x".repeat(MAX_CLIENT_BYTES + 1);
+        for (id, secret, is_refused) in
+            [(&fits, &fits, false), (&long, &fits, true), (&fits, &long, true)]
+        {
+            let client = OAuthClientConfig::new(id, "https://a/").with_client_secret(secret);
+            assert_eq!(check_registered(&client).is_err(), is_refused);
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use super::{ExchangeError, ExchangeKey, ExchangedToken};
 use airlock_core::tool::ClientName;
 
-/// Maximum outcomes that are kept: callers bring the tokens. The one that ends first makes room for one more.
+/// Maximum outcomes that are kept: callers bring the tokens, and those of servers, of up to 16 KiB
+/// each, take 64 MiB. The one that ends first makes room for one more.
 const MAX_KEPT: usize = 4_096;
 /// Maximum outcomes of one user at one server: callers' tokens are renewed, and must not take the room of other users.
 const MAX_OF_USER: usize = 8;

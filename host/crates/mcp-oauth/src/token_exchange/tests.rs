@@ -178,7 +178,7 @@ async fn a_failure_that_one_token_causes_is_kept_for_it_and_holds_up_no_other() 
         (
             "200 OK",
             "<html>",
-            "the response to the exchange of the caller's access token is no JSON",
+            "the response to the exchange of the caller's access token is not JSON",
         ),
     ] {
         let world = World::new(move |request| {

@@ -181,6 +181,48 @@ fn a_state_expires() {
     assert!(seal.open(&question, &BASE64_URL_SAFE_NO_PAD.encode(state)).is_none());
 }
 
+#[test]
+fn used_states_of_a_tenant_and_of_all_tenants_are_bounded() {
+    let seal = Seal::new();
+    let later = now() + 600;
+    let counts: Vec<_> = (0..25).map(|number| fill(&seal, number, later)).collect();
+    assert_eq!(counts[..9], [MAX_USED; 9]);
+    assert_eq!(counts[9..12], [5_000, 2_500, 1_250], "half of what is free");
+    assert_eq!(counts.iter().sum::<usize>(), MAX_ALL_USED);
+    for number in [0, 24] {
+        let refused = seal.spend(&tenant(number), state_of(number, MAX_USED, later));
+        assert_eq!(refused.expect_err("no room").code, code::REFUSED, "{number}");
+    }
+    let again = seal.spend(&tenant(0), state_of(0, 0, later));
+    assert_eq!(again.expect_err("it was used").code, code::INVALID_PARAMS);
+    seal.used.lock().remove(&tenant(0));
+    assert!(seal.spend(&tenant(24), state_of(24, MAX_USED, later)).is_ok(), "there is room again");
+}
+
+fn tenant(number: u8) -> Tenant {
+    Tenant::of_key([number; 32], "t")
+}
+
+fn state_of(tenant: u8, number: usize, expires: u64) -> Spent {
+    let mut mac = [tenant; 32];
+    mac[..8].copy_from_slice(&number.to_be_bytes());
+    (expires, mac)
+}
+
+/// Uses states of a tenant until one is refused. Returns how many are remembered.
+fn fill(seal: &Seal, number: u8, expires: u64) -> usize {
+    // All but the last ones at once: each use looks through all tenants.
+    let mut used = seal.used.lock();
+    let free = MAX_ALL_USED - used.values().map(BTreeSet::len).sum::<usize>();
+    let most = (MAX_USED - 1).min(free.saturating_sub(1) / 2);
+    let states = (0..most).map(|state| state_of(number, state, expires));
+    used.insert(tenant(number), states.collect());
+    drop(used);
+    let more = (most..)
+        .take_while(|state| seal.spend(&tenant(number), state_of(number, *state, expires)).is_ok());
+    most + more.count()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
     for (answer, expected) in [

@@ -43,5 +43,5 @@ pub(super) fn no_message(status: StatusCode, location: Option<&str>, body: &str)
     } else {
         "; is this the URL of an MCP endpoint?"
     };
-    Failed(format!("the gateway answered with status {status}{hint}: {said}"))
+    Failed(format!("the gateway responded with status {status}{hint}: {said}"))
 }

@@ -10,7 +10,7 @@ use crate::{
     approval::{ApprovalOutcome, ApprovalQuestion},
     exchange::Outlet,
     meta, questions,
-    service::{Requester, Service},
+    service::{McpService, Requester},
     settings::ApprovalMode,
     toolbox::Toolbox,
 };
@@ -36,9 +36,9 @@ impl From<Approval> for CallApproval {
     }
 }
 
-/// Returns the approval of a call whose source resumes it, which it does only with a call that was
-/// admitted before. Calls of a script are approved by the answer, which counts only where users are
-/// asked.
+/// Returns the approval of a call that its source resumes. A source resumes only calls that were
+/// admitted before. The answer of the user approves the calls of a script, if the settings are to ask
+/// users.
 pub(super) fn approved_before(mode: ApprovalMode, entry: &Entry) -> Approval {
     match mode {
         ApprovalMode::Never => Approval::Missing,
@@ -50,16 +50,16 @@ pub(super) fn approved_before(mode: ApprovalMode, entry: &Entry) -> Approval {
     }
 }
 
-/// Returns whether calls that need an approval may be made in a call although the call itself needs none. No
-/// approval of the call is one of theirs.
+/// Returns whether a call that needs no approval may make nested calls that need one. An approval of the
+/// outer call does not apply to them.
 fn runs_calls(entry: &Entry, is_automatic: bool) -> bool {
     is_automatic || entry.placement == Placement::Meta
 }
 
-/// Returns the approval of a call, for which a person is asked where the operator wants it. Fails if the
+/// Returns the approval of a call. Asks a person if the settings require it. Fails if the
 /// call is not approved.
 pub(super) async fn approve(
-    service: &Service,
+    service: &McpService,
     client: &Requester,
     toolbox: &Toolbox,
     question: &ApprovalQuestion<'_>,
@@ -125,9 +125,9 @@ fn unasked() -> Origin {
     Origin::McpClient(Approval::Missing)
 }
 
-/// Records what a user has said whom the client was to ask. The door is not asked about a call that the user
-/// refuses.
-fn record(service: &Service, question: &ApprovalQuestion<'_>, outcome: &ApprovalOutcome) {
+/// Records the decision of a user whom the client has asked. A call that the user refuses does not reach the
+/// door.
+fn record(service: &McpService, question: &ApprovalQuestion<'_>, outcome: &ApprovalOutcome) {
     let kind = match outcome {
         ApprovalOutcome::Decided(Approval::Given | Approval::ByPerson | Approval::ByOperators) => {
             ActKind::ApprovalGranted
@@ -153,7 +153,7 @@ fn approval(outcome: ApprovalOutcome, name: &str) -> Result<Approval, NoOutput> 
 
 /// Waits until a person decides about the call in the list of pending approvals. Fails if it is not approved.
 async fn wait(
-    service: &Service,
+    service: &McpService,
     client: &Requester,
     toolbox: &Toolbox,
     question: &ApprovalQuestion<'_>,

@@ -30,8 +30,8 @@ use airlock_wire::{
 
 /// Interval at which a client should poll.
 const POLL: Duration = Duration::from_secs(1);
-/// Maximum length of the request of a call that becomes a task, and that of all answers to it which
-/// are kept until it resumes, in bytes. Those of all tasks together take as much memory as all results.
+/// Maximum length of the request of a call that becomes a task, and that of all answers to it which are kept until it
+/// resumes, in bytes. The requests of all tasks take as much memory as all results, 64 MiB, and so do the answers.
 pub(crate) const MAX_INPUT_BYTES: usize = 64 << 10;
 
 /// A call that runs in the background.

@@ -125,12 +125,29 @@ fn tools(numbers: std::ops::Range<usize>) -> Value {
 }
 
 #[test]
+fn a_toolbox_of_the_time_before_a_source_connected_may_be_incomplete_afterwards() {
+    let catalog = Catalog::new();
+    let stdio = airlock_catalog::SourceKind::Server("stdio");
+    catalog.add_client(&client("fs"), stdio, Policy::default());
+    let boxes = Toolboxes::new(catalog.clone());
+    let selection = everything(ToolboxScope::All);
+    let early = boxes.open(&selection);
+    assert!(early.find("fs-a").is_none() && early.may_be_incomplete(&selection));
+    publish(&catalog, "fs", json!([{"name": "a", "inputSchema": {}}]));
+    assert!(early.may_be_incomplete(&selection), "its list lacks the tool");
+    let later = boxes.open(&selection);
+    assert!(later.find("fs-a").is_some() && !later.may_be_incomplete(&selection));
+    assert!(early.may_be_incomplete(&selection), "its catalog is gone");
+}
+
+#[test]
 fn a_toolbox_is_kept_until_the_catalog_changes_and_for_its_selection_only() {
     let catalog = Catalog::new();
     publish(&catalog, "fs", json!([{"name": "a", "inputSchema": {}}]));
     let boxes = Toolboxes::new(catalog.clone());
     let first = boxes.open(&everything(ToolboxScope::All));
     assert!(Arc::ptr_eq(&first, &boxes.open(&everything(ToolboxScope::All))));
+    assert!(boxes.changed(&everything(ToolboxScope::All), &first).is_none());
     let filtered =
         Selection { filter: Filter::parse(Some("none"), None), ..everything(ToolboxScope::All) };
     assert!(listed(&boxes.open(&filtered)).is_empty());
@@ -140,6 +157,8 @@ fn a_toolbox_is_kept_until_the_catalog_changes_and_for_its_selection_only() {
     publish(&catalog, "fs", json!([{"name": "b", "inputSchema": {}}]));
     let second = boxes.open(&everything(ToolboxScope::All));
     assert!(first.digests() != second.digests() && second.find("fs-b").is_some());
+    let changed = boxes.changed(&everything(ToolboxScope::All), &first).expect("another catalog");
+    assert!(Arc::ptr_eq(&changed, &second));
     assert_eq!(boxes.kept.lock().len(), 1);
     for n in 0..KEPT + 5 {
         boxes.open(&Selection {

@@ -4,8 +4,7 @@ use std::fmt;
 
 use http::Uri;
 
-use crate::Object;
-use airlock_conversation::read::Untranslatable;
+use airlock_conversation::{Object, read::Untranslatable};
 
 /// Operation of an API that has one address for all models at its vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

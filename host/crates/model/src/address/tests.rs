@@ -3,11 +3,11 @@ use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
 use super::*;
 use crate::{
-    CloudCredential, Key, MemoryBudget, ModelError, Prompt, Retries, backend::Backend as _,
-    chat_replies, http::aws_events, object, service::ServiceClient,
+    CloudCredential, Key, ModelError, Prompt, Retries, backend::Backend as _, chat_replies,
+    http::aws_events, service::ServiceClient,
 };
-use airlock_core::secret::Secret;
-use airlock_json::RawObject;
+use airlock_core::{memory::MemoryBudget, secret::Secret};
+use airlock_json::{RawObject, object};
 use airlock_test_http::model::{self as fake, FakeService};
 
 fn service(api: Api, hosting: Hosting, base_url: &str) -> Service {

@@ -5,7 +5,7 @@ use futures_util::stream as pieces;
 
 use super::{recorded::RECORDED, *};
 use crate::{
-    Api, Key, MemoryBudget, ModelError, Prompt, Retries,
+    Api, Key, ModelError, Prompt, Retries,
     backend::Backend as _,
     chat_replies,
     delta_stream::DeltaStream,
@@ -16,7 +16,10 @@ use airlock_conversation::{
     Reply,
     chat::{self, ChunkWriter},
 };
-use airlock_core::{memory::Limited, secret::Secret};
+use airlock_core::{
+    memory::{Limited, MemoryBudget},
+    secret::Secret,
+};
 use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
 

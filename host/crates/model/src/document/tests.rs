@@ -1,6 +1,5 @@
 use super::*;
-use crate::MemoryBudget;
-use airlock_core::memory::Limited;
+use airlock_core::memory::{Limited, MemoryBudget};
 
 fn read(text: &str) -> Document {
     let held = MemoryBudget::unlimited().charge();

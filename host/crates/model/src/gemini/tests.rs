@@ -5,7 +5,7 @@ use futures_util::stream as pieces;
 
 use super::*;
 use crate::{
-    Api, Key, MemoryBudget, Prompt, Retries, Service,
+    Api, Key, Prompt, Retries, Service,
     address::addresses,
     backend::Backend as _,
     chat_replies,
@@ -13,7 +13,10 @@ use crate::{
     http::{ServiceBounds, ServiceEvents},
     service as client,
 };
-use airlock_core::{memory::Limited, secret::Secret};
+use airlock_core::{
+    memory::{Limited, MemoryBudget},
+    secret::Secret,
+};
 use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
 

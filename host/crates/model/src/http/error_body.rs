@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{Object, error::SAID_BYTES};
+use crate::error::SAID_BYTES;
+use airlock_conversation::Object;
 use airlock_json::weight::object_weight;
 use airlock_strings::cut;
 
@@ -66,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object;
+    use airlock_json::object;
 
     #[test]
     fn an_error_of_excessive_size_has_the_members_of_its_form_alone() {

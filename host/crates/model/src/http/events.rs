@@ -8,9 +8,12 @@ use serde::de::IgnoredAny;
 #[cfg(feature = "bedrock")]
 use super::aws_events::{self, AwsDecoder};
 use super::{HttpClient, ReadDocument, ServiceResponse};
-use crate::{Charge, Document, ModelError};
-use airlock_bounds::timer::RepeatedTimeout;
-use airlock_core::threads::{self, INLINE_BYTES};
+use crate::{Document, ModelError};
+use airlock_core::{
+    memory::Charge,
+    threads::{self, INLINE_BYTES},
+    timer::RepeatedTimeout,
+};
 use airlock_json::Caps;
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 

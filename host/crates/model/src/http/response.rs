@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri, header};
 
 use crate::observer::ExchangeObserver;
-use airlock_bounds::timer::StreamTimer;
+use airlock_core::timer::StreamTimer;
 use airlock_egress::https::{HttpsBody, HttpsError};
 
 /// A response whose head has arrived. Dropping it closes the connection, unless all of it has. Boxed, because it is

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::Object;
+use airlock_conversation::Object;
 
 /// Returns the wait that the `Retry-After` of a response asks for; `None` if it has none that is
 /// valid. Nothing else of the header reaches a caller.
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object;
+    use airlock_json::object;
 
     #[test]
     fn a_date_is_the_wait_until_then() {

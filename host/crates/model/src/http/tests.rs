@@ -2,7 +2,8 @@ use futures_util::stream;
 use http::{HeaderValue, header};
 
 use super::*;
-use crate::{Api, MemoryBudget};
+use crate::Api;
+use airlock_core::memory::MemoryBudget;
 
 #[tokio::test]
 async fn a_stream_does_not_keep_the_buffer_that_its_head_came_in() {

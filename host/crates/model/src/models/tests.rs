@@ -4,9 +4,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Api, CloudCredential, Key, Service, ServiceAccountKey, object, route::MAX_NAME_BYTES};
+use crate::{Api, CloudCredential, Key, Service, ServiceAccountKey, route::MAX_NAME_BYTES};
 use airlock_core::model_control::{ControlRefusal, ControlledModelRequest, ModelRequest};
-use airlock_json::RawObject;
+use airlock_json::{RawObject, object};
 use airlock_tls::{IdentitySource, KeySource};
 
 fn models() -> Models {

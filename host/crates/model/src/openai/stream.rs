@@ -7,14 +7,17 @@ use serde_json::Value;
 
 use super::failure;
 use crate::{
-    Charge, Document, ModelError, Object, Refusal, ReplyChunk, Terms,
+    Document, ModelError, Refusal, ReplyChunk, Terms,
     backend::ChunkSource,
     chat_reader::{ChatError, ChatReader},
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, HttpClient, ServiceEvents},
 };
-use airlock_conversation::MAX_CHOICES;
-use airlock_core::threads::{self, INLINE_BYTES};
+use airlock_conversation::{MAX_CHOICES, Object};
+use airlock_core::{
+    memory::Charge,
+    threads::{self, INLINE_BYTES},
+};
 use airlock_wire::sse::ERROR;
 
 /// Chunks of one streamed response.

@@ -9,16 +9,16 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Api, BadProvider, Key, MemoryBudget, Prompt, Retries, Service as Settings,
-    backend::Backend as _, chat_replies, http::ServiceBounds, object, service::ServiceClient,
+    Api, BadProvider, Key, Prompt, Retries, Service as Settings, backend::Backend as _,
+    chat_replies, http::ServiceBounds, service::ServiceClient,
 };
 use airlock_core::{
-    memory::Limited,
+    memory::{Limited, MemoryBudget},
     secret::Secret,
     tenant::Tenant,
     threads::{self, INLINE_BYTES},
 };
-use airlock_json::{self as json, Caps, RawObject};
+use airlock_json::{self as json, Caps, RawObject, object};
 use airlock_test_http::model::{self as fake, FakeService, read_request};
 
 const KEY: &str = "sk-very-secret";
@@ -55,6 +55,17 @@ async fn service(service: Service) -> (String, JoinHandle<String>) {
         request
     });
     (base_url, task)
+}
+
+#[test]
+fn a_model_that_has_accepted_the_option_is_remembered_up_to_the_length_of_the_longest_name() {
+    let addresses = crate::address::addresses("up", &settings("http://a.invalid/v1"));
+    let api = OpenAi::new(addresses.expect("a good address"));
+    for (length, is_known) in [(MAX_KNOWN_MODEL_BYTES, true), (MAX_KNOWN_MODEL_BYTES + 1, false)] {
+        let prompt = prompt(&object(json!({"model": "m".repeat(length)})));
+        api.note_option(&prompt);
+        assert_eq!(api.has_accepted(&prompt), is_known, "{length}");
+    }
 }
 
 fn answer(status: &str, body: &str) -> Service {
@@ -140,7 +151,7 @@ async fn errors_of_the_service_keep_status_shape_and_retry_after() {
         assert_eq!(error.status().as_u16().to_string(), status[..3]);
         assert_eq!(
             error.to_object()["message"],
-            format!("provider 'up' answered with status {}{said}", &status[..3])
+            format!("provider 'up' responded with status {}{said}", &status[..3])
         );
     }
 }
@@ -164,7 +175,7 @@ async fn a_response_that_takes_too_much_memory_is_a_bad_gateway() {
     assert_eq!(error.status(), StatusCode::BAD_GATEWAY);
     assert_eq!(
         error.to_string(),
-        "provider 'up' answered with JSON that needs more memory than the gateway permits"
+        "provider 'up' responded with JSON that needs more memory than the gateway permits"
     );
 }
 
@@ -337,7 +348,7 @@ async fn the_message_of_an_error_in_another_form_is_kept() {
         let error = respond(&client, &Prompt::new(RawObject::default()), &free())
             .await
             .expect_err("an error");
-        let expected = format!("provider 'up' answered with status 400: {message}");
+        let expected = format!("provider 'up' responded with status 400: {message}");
         assert_eq!(
             (&error.to_object()["message"], error.said()),
             (&json!(expected), Some(&*expected))

@@ -3,12 +3,15 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Document, MemoryBudget, Object,
+    Document,
     document::{OWN_MEMBER, choices, finish_reason, index_of},
     work::counted,
 };
-use airlock_conversation::{MAX_CHOICES, chat};
-use airlock_core::model_control::{ServiceTier, TokenUsage};
+use airlock_conversation::{MAX_CHOICES, Object, chat};
+use airlock_core::{
+    memory::MemoryBudget,
+    model_control::{ServiceTier, TokenUsage},
+};
 use airlock_json::{self as json, Caps};
 
 /// Returns the outline of a chunk, whose text is JSON.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 use serde_json::Value;
 
 use super::{TOOLS, name_of};
-use crate::Object;
+use airlock_conversation::Object;
 use airlock_json::raw;
 
 /// Type of a choice that restricts the model to some tools, and the member that lists them.

@@ -133,8 +133,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::object;
-    use airlock_json::RawObject;
+    use airlock_json::{RawObject, object};
 
     fn prompt(body: Value) -> Prompt {
         Prompt::new(RawObject::from(&object(body)))

@@ -4,12 +4,15 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Api, Apis, Key, MemoryBudget, ReplyChunk, Retries, Service, backend::Backend as _,
-    chat_replies, object, service::ServiceClient,
+    Api, Apis, Key, ReplyChunk, Retries, Service, backend::Backend as _, chat_replies,
+    service::ServiceClient,
 };
 use airlock_conversation::Delta;
-use airlock_core::{memory::Limited, secret::Secret};
-use airlock_json::RawObject;
+use airlock_core::{
+    memory::{Limited, MemoryBudget},
+    secret::Secret,
+};
+use airlock_json::{RawObject, object};
 use airlock_test_http::model::{self as fake, FakeService};
 
 const REASONING: [&str; 2] = [
@@ -171,6 +174,30 @@ async fn a_model_without_encrypted_reasoning_is_asked_again_and_then_never_for_i
 }
 
 #[tokio::test]
+async fn a_model_is_remembered_up_to_the_length_of_the_longest_name() {
+    let refused = r#"{"error":{"message":"No.","type":"invalid_request_error","param":"include","code":null}}"#;
+    let refused = fake::json("400 Bad Request", refused);
+    for (length, asks) in [
+        (MAX_KNOWN_MODEL_BYTES, &[true, false, false][..]),
+        (MAX_KNOWN_MODEL_BYTES + 1, &[true, false, true, false][..]),
+    ] {
+        let answers = asks.iter().map(|asks| if *asks { refused.clone() } else { whole() });
+        let fake = FakeService::start(answers.collect()).await;
+        let client = ServiceClient::new("up", &settings(&fake.base_url, Apis::Both)).expect("good");
+        let held = free();
+        let mut prompt = native();
+        prompt.body.set("model", format!("\"{}\"", "m".repeat(length)));
+        for _ in 0..2 {
+            assert!(client.respond(&prompt, chat_replies::terms(false, &held)).await.is_ok());
+        }
+        let requests = fake.requests().await;
+        let asked: Vec<_> =
+            requests.iter().map(|request| request.contains("encrypted_content")).collect();
+        assert_eq!(asked, asks, "{length}");
+    }
+}
+
+#[tokio::test]
 async fn a_failure_before_the_first_item_is_repeated_and_a_cut_stream_fails() {
     let answers = vec![fake::events(FAILED), fake::events(REASONING[0])];
     let (chunks, requests) = exchange(answers, Apis::Both, &native(), true, &free()).await;
@@ -182,7 +209,7 @@ async fn a_failure_before_the_first_item_is_repeated_and_a_cut_stream_fails() {
         let (chunks, _) = exchange(vec![answer], Apis::Both, &native(), true, &free()).await;
         assert_eq!(
             chunks.expect_err("it is cut").to_string(),
-            "provider 'up' answered with a stream that ended before the response did"
+            "provider 'up' responded with a stream that ended before the response did"
         );
     }
 }
@@ -198,7 +225,7 @@ async fn errors_of_the_service_keep_their_status_and_shape() {
         (
             "404 Gone",
             "<html>",
-            json!({"message": "provider 'up' answered with status 404", "type": "invalid_request_error", "param": null, "code": "provider_error"}),
+            json!({"message": "provider 'up' responded with status 404", "type": "invalid_request_error", "param": null, "code": "provider_error"}),
         ),
     ] {
         let answer = fake::json(status, text);

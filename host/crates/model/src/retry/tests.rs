@@ -1,7 +1,8 @@
 use http::{HeaderMap, header};
 
 use super::*;
-use crate::{Object, Refusal, http::retry_after, keys::ServiceKeys, settings};
+use crate::{Refusal, http::retry_after, keys::ServiceKeys, settings};
+use airlock_conversation::Object;
 use airlock_core::secret::Secret;
 
 const SETTINGS: Retries =

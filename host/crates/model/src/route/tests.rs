@@ -3,7 +3,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Kind, MemoryBudget, Settings, chat_replies, object};
+use crate::{Kind, Settings, chat_replies};
+use airlock_core::memory::MemoryBudget;
+use airlock_json::object;
 
 /// Returns scripted providers: of each, the name, the status of its error or 200, and its fallbacks.
 fn models(providers: &[(&str, u16, &[&str])]) -> Models {

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    Document, ModelError, Object, ReplyChunk, Terms,
+    Document, ModelError, ReplyChunk, Terms,
     backend::ChunkSource,
     chat_reader::{ChatError, ChatReader},
 };
+use airlock_conversation::Object;
 
 /// Bytes of arguments in one chunk.
 const ARGUMENT_BYTES: usize = 16;

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{MemoryBudget, chat_replies};
+use crate::chat_replies;
 use airlock_conversation::{Reply, UsageChunk, chat::ReplyReader};
+use airlock_core::memory::MemoryBudget;
 use airlock_json::RawObject;
 
 fn script(turns: &Value) -> Result<ScriptedModel, BadProvider> {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::{Key as KeySettings, Timeouts, chat_replies, object};
+use crate::{Key as KeySettings, Timeouts, chat_replies};
 use airlock_core::secret::Secret;
-use airlock_json::RawObject;
+use airlock_json::{RawObject, object};
 use airlock_strings::with_causes;
 use airlock_test_http::model::{self as fake, FakeService};
 

@@ -18,7 +18,8 @@ const REFRESH_AHEAD: Duration = Duration::from_mins(5);
 const UNUSED_AHEAD: Duration = Duration::from_secs(30);
 /// Pause after a refresh that failed, while the token is still valid.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// Longest life of a token that is believed, so that the time at which it ends can be computed.
+/// Longest life of a token that is believed, so that the time at which it ends can be computed: the service may state
+/// any number of seconds. Tokens live for an hour.
 const MAX_LIFE: Duration = Duration::from_hours(12);
 
 /// An access token.

@@ -26,9 +26,10 @@ use url::Url;
 
 use super::access_token::{AccessToken, TokenCache};
 use crate::{
-    BadProvider, ModelError, Object, Service, ServiceAccountKey, TokenError,
+    BadProvider, ModelError, Service, ServiceAccountKey, TokenError,
     http::{HttpClient, SignIn, https_client},
 };
+use airlock_conversation::Object;
 use airlock_core::{
     regular_file,
     secret::{self, Secret},
@@ -46,7 +47,8 @@ const ASSERTION_LIFE: Duration = Duration::from_hours(1);
 const TOKEN_LIFE_SECS: u64 = 3_600;
 /// Time limit for a token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes of the response to a request for a token: it is read into memory before it is parsed.
+/// Maximum bytes of the response to a request for a token: it is read into memory before it is parsed. Its token has
+/// to fit into a header, for which most servers take some 8 KiB.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 /// Maximum bytes of the endpoint's message.
 const SAID_BYTES: usize = 256;

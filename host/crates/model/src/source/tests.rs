@@ -3,9 +3,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::*;
-use crate::{BadProvider, MemoryBudget, Models};
+use crate::{BadProvider, Models};
 use airlock_conversation::{Content, Message, Part, Reply, Role};
-use airlock_core::memory::Limited;
+use airlock_core::memory::{Limited, MemoryBudget};
 use airlock_json::RawObject;
 
 /// A model with one reply. Keeps what it was asked.

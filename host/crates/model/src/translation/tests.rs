@@ -6,11 +6,14 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Api, Apis, Key, MemoryBudget, Prompt, Response, Retries, Service, Terms, backend::Backend as _,
+    Api, Apis, Key, Prompt, Response, Retries, Service, Terms, backend::Backend as _,
     service::ServiceClient,
 };
 use airlock_conversation::{Part, ToolResult};
-use airlock_core::{memory::Limited, secret::Secret};
+use airlock_core::{
+    memory::{Limited, MemoryBudget},
+    secret::Secret,
+};
 use airlock_test_http::model::{self as fake, FakeService};
 
 /// Services to which a chat request is translated.

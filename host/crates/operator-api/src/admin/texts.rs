@@ -12,9 +12,8 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use airlock_core::tool::Tool;
+use airlock_core::{request_memory::RequestCharge, tool::Tool};
 use airlock_http::respond::ApiError;
-use airlock_requests::RequestCharge;
 use airlock_strings::{visible, visible_line};
 
 /// Maximum bytes of the texts that are kept, those of all tools together: some thousand tools. A tool
@@ -131,10 +130,10 @@ mod tests {
 
     use super::*;
     use airlock_core::{
+        request_memory::{Memory, REQUEST_BYTES},
         tenant::Tenant,
         tool::{ClientName, ToolDefinition},
     };
-    use airlock_requests::{Memory, REQUEST_BYTES};
 
     fn tool(description: &str) -> Arc<Tool> {
         let definition = serde_json::json!({"name": "t", "description": description, "inputSchema": {"type": "object"}});

@@ -9,6 +9,7 @@ use crate::operator;
 use airlock_agent::approvals::{self, Decision};
 use airlock_core::{
     act::Actor,
+    request_memory::RequestCharge,
     run::{MAX_REASON_BYTES, Refused, denial_reason},
 };
 use airlock_http::{
@@ -16,7 +17,6 @@ use airlock_http::{
     respond::{self, ApiError, Reply},
 };
 use airlock_ingress::RequestBody;
-use airlock_requests::RequestCharge;
 use airlock_scripts::runs::Decisions;
 use airlock_store::{
     approvals::{DecisionOutcome, MAX_CALLS, WaitingCall},

@@ -7,12 +7,12 @@ use crate::{
 };
 use airlock_core::{
     door::Keys,
+    request_memory::{Memory, REQUEST_BYTES},
     tenant::Tenant,
     tool::{Allowlist, ClientName},
 };
 use airlock_fakes as fake;
 use airlock_ingress::Payload;
-use airlock_requests::{Memory, REQUEST_BYTES};
 
 const BUDGET_BYTES: usize = 16 << 20;
 

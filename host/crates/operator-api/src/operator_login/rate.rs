@@ -10,9 +10,11 @@ use airlock_ingress::Peer;
 
 /// Time after which the counts begin again.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Maximum requests of a peer in this time.
+/// Maximum requests of a peer in this time: each stores a login, and the address may be that of a
+/// whole office.
 const MAX_REQUESTS: u32 = 100;
-/// Maximum peers that are counted. Further ones share one count.
+/// Maximum peers that are counted: an attacker may have any number of addresses. Further ones share
+/// one count.
 const MAX_PEERS: usize = 4_096;
 
 /// Counts the requests of logins.

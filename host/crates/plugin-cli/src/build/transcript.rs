@@ -8,7 +8,8 @@ use super::step::BuildStep;
 use airlock_authoring::Reporter;
 use airlock_terminal::output::is_colourful;
 
-/// Most bytes of output that are collected of one tool: they become one string of a JSON document.
+/// Most bytes of output that are collected of one tool, which may print megabytes of warnings: they become one string of a
+/// JSON document, in memory.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Output of one tool.

@@ -70,8 +70,9 @@ impl Intersection<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Grant, Profile};
-    use airlock_core::limit::GuestLimitSet;
+    use crate::Grant;
+    use airlock_compile::MAX_MEMORY_BYTES;
+    use airlock_core::{limit::GuestLimitSet, profile::Profile};
 
     /// Returns the limits and bounds of a trusted plugin without a manifest.
     fn granted(limits: GuestLimitSet) -> (Limits, Bounds) {
@@ -101,5 +102,10 @@ mod tests {
             assert!(!seen.contains(&with), "{limit:?} has no effect of its own");
             seen.push(with);
         }
+    }
+
+    #[test]
+    fn a_trusted_plugin_may_use_all_memory_that_the_engine_can_provide() {
+        assert_eq!(Profile::Trusted.maximum(GuestLimit::Memory), MAX_MEMORY_BYTES as u64);
     }
 }

@@ -16,7 +16,8 @@ use super::{
 use crate::tag::Tag;
 
 /// Maximum number of searches for the processes of a child, each of which reads all of `/proc`. A
-/// process that forks faster than it is killed needs a cgroup.
+/// process that forks faster than it is killed needs a cgroup; others are gone after a few searches,
+/// which then end.
 const MAX_ROUNDS: usize = 20;
 /// Pause before a search is repeated because a mark could not be read: `execve` takes about a
 /// millisecond.
@@ -28,7 +29,7 @@ const UNREADABLE_PATIENCE: Duration = Duration::from_millis(500);
 /// gateway either: in a virtual machine that is halted, for instance.
 const UNREADABLE_SEARCHES: usize = 100;
 /// Maximum number of descendants that are remembered, each by a file descriptor: a quarter of the usual
-/// limit of a process.
+/// limit of a process. A server chooses how many it starts; the others are found by their cgroup or mark.
 const MAX_FAMILY: usize = 256;
 
 /// Everything by which the processes of one child are found.

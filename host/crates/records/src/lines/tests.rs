@@ -3,14 +3,14 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::*;
-use crate::{event::MAX_TEXT_BYTES, queue::QueuedEvent, rows, testing};
+use crate::{queue::QueuedEvent, rows, testing};
 use airlock_core::{
     act::{Act, ActKind},
     model_control::TokenUsage,
     tenant::User,
     tool::{GuardAct, GuardDecision, GuardHook, HostCode},
 };
-use airlock_store::call_log::{CallStatus, LogBatch};
+use airlock_store::call_log::{CallStatus, LogBatch, MAX_TEXT_BYTES};
 
 /// Returns the line and the rows of an event.
 fn rendered(event: RecordEvent) -> (Value, LogBatch) {

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use airlock_model::{Object, object};
+use airlock_conversation::Object;
+use airlock_json::object;
 
 /// The members of a request that its Response repeats, each with the default of OpenAI's API if the
 /// request does not have it.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use airlock_model::Object;
+use airlock_conversation::Object;
 
 /// Values of `error.code` in a Response, as OpenAI documents them. Typed clients know no others.
 const CODES: &[&str] = &[
@@ -71,7 +71,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_model::object;
+    use airlock_json::object;
 
     #[test]
     fn an_error_has_a_code_of_the_responses_api_and_keeps_its_own() {

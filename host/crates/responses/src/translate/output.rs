@@ -28,8 +28,8 @@ use self::{
     reasoning::Reasoning,
 };
 use super::{builtin::Groups, echo::Echo, reasoning as state};
-use airlock_conversation::{Delta, FinishReason, Wire, chat};
-use airlock_model::{Object, object};
+use airlock_conversation::{Delta, FinishReason, Object, Wire, chat};
+use airlock_json::object;
 
 /// Member of a reply with the tier of service that was used.
 const SERVICE_TIER: &str = "service_tier";

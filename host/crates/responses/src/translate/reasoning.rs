@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use airlock_model::Object;
+use airlock_conversation::Object;
 
 /// Members of a message, each a list, that the model needs back unchanged.
 const STATE: [&str; 2] = ["thinking_blocks", "reasoning_details"];

@@ -16,11 +16,10 @@ use super::{
     echo::Echo,
 };
 use airlock_conversation::{
-    ItemPlace,
+    ItemPlace, Object,
     read::{Members, Path, Untranslatable},
     responses,
 };
-use airlock_model::Object;
 
 /// Forms of an object `tool_choice`.
 const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::{BuiltinTools, Call, Prepared, Writer, prepare};
 use airlock_conversation::{
+    Object,
     chat::{self, ChatDialect, ReplyReader},
     read::Untranslatable,
     responses,
 };
-use airlock_model::{Object, object};
+use airlock_json::object;
 
 /// Prepares a request without earlier items.
 fn prepared(request: Value) -> Prepared {

@@ -1,11 +1,12 @@
-//! Reasons that a dump is not loaded.
+//! Reasons that a dump is not made or loaded.
 
 use std::fmt;
 
-/// Maximum bytes of a dump.
+/// Maximum bytes of a dump, which is read whole: room for 32 MiB of arguments and answers as JSON text with an escape for
+/// each byte, and for the inputs, the script and usual printed text.
 pub const MAX_DUMP_BYTES: usize = 256 << 20;
 
-/// Reason that a run is not loaded.
+/// Reason that a run is not dumped or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadDump {

@@ -25,7 +25,7 @@ fn entry(state: CallState) -> JournalEntry {
 }
 
 fn dump() -> RunDump {
-    RunDump::new(&content(), "printed", false)
+    RunDump::new(&content(), "printed", false).expect("it is small")
 }
 
 /// Returns the bytes of a dump whose document is changed, with the digest of the changed one.
@@ -62,7 +62,7 @@ fn a_run_is_the_same_after_a_round_trip() {
     let call = &run.calls()[0];
     assert_eq!((call.id, call.function.as_str()), (2, "pay"));
     assert_eq!(Value::from(call.arguments.clone()), json!({"amount": 7}));
-    assert_eq!(run.dump().as_bytes(), bytes);
+    assert_eq!(run.dump().expect("it is small").as_bytes(), bytes);
 }
 
 #[test]
@@ -79,7 +79,8 @@ fn decisions_are_kept_and_other_calls_are_not_decided_about() {
     run.deny(2, "too\nmuch").expect("it waits");
     let state = run.clone().into_content().entries[1].state.clone();
     assert_eq!(state, CallState::Denied("too⟨U+000A⟩much".to_owned()));
-    let mut again = PendingRun::load(&run.dump(), functions()).expect("a run");
+    let dump = run.dump().expect("it is small");
+    let mut again = PendingRun::load(&dump, functions()).expect("a run");
     again.approve(2).expect("a decision may be changed until the run is resumed");
     assert_eq!(again.into_content().entries[1].state, CallState::Approved);
 }
@@ -88,11 +89,12 @@ fn decisions_are_kept_and_other_calls_are_not_decided_about() {
 fn decisions_are_shown_after_loading_and_those_that_were_made_stay_if_all_are_approved() {
     let mut content = content();
     content.entries.push(entry(CallState::Pending));
-    let dump = RunDump::new(&content, "", false);
+    let dump = RunDump::new(&content, "", false).expect("it is small");
     let mut run = PendingRun::load(&dump, functions()).expect("a run");
     run.deny(2, "too much").expect("it waits");
     let denied = PendingDecision::Denied { reason: "too much".to_owned() };
-    for mut run in [run.clone(), PendingRun::load(&run.dump(), functions()).expect("a run")] {
+    let dump = run.dump().expect("it is small");
+    for mut run in [run.clone(), PendingRun::load(&dump, functions()).expect("a run")] {
         assert_eq!(decisions(&run), [Some(denied.clone()), None]);
         run.approve_all();
         assert_eq!(decisions(&run), [Some(denied.clone()), Some(PendingDecision::Approved)]);
@@ -178,7 +180,7 @@ fn a_replay_has_the_names_of_the_functions_and_no_odd_ones() {
     assert!(matches!(odd.replayed().err(), Some(BadDump::Content(_))));
 }
 
-/// Returns JSON text that takes eighty times its bytes in memory.
+/// Returns JSON text that takes sixty times its bytes in memory.
 fn swelling(memory_bytes: usize) -> String {
     let objects = memory_bytes / airlock_json::weight::OBJECT_BYTES;
     format!("[{}0]", r#"{"":0},"#.repeat(objects))
@@ -205,6 +207,15 @@ fn answers_are_refused_if_all_of_them_take_more_memory_than_a_sandbox_has() {
     assert!(check_answers(&calls, 2 * cost).is_ok());
     let refused = check_answers(&calls, 2 * cost - 1);
     assert!(matches!(&refused, Err(BadDump::Content(_))), "{refused:?}");
+}
+
+#[test]
+fn a_run_is_dumped_up_to_the_bytes_that_are_loaded_again() {
+    let bytes = dump().into_bytes().len();
+    let within = RunDump::within(bytes, &content(), "printed", false);
+    assert_eq!(within.expect("it has as many"), dump());
+    let beyond = RunDump::within(bytes - 1, &content(), "printed", false);
+    assert!(matches!(beyond, Err(BadDump::TooLarge { found }) if found == bytes));
 }
 
 #[test]

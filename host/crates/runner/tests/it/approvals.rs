@@ -168,7 +168,7 @@ async fn a_run_is_resumed_by_another_runner_from_its_bytes() {
     for request in in_each(code) {
         let request = request.with_functions(bank.functions()).with_input("start", 5);
         let run = pending(request).await;
-        let bytes = run.dump().into_bytes();
+        let bytes = run.dump().expect("a dump").into_bytes();
         drop(run);
 
         let other = Runner::new(RunnerSettings { concurrent: 1, ..RunnerSettings::default() });
@@ -210,7 +210,8 @@ async fn a_run_that_waits_drops_its_context_and_is_resumed_with_another() {
 #[tokio::test]
 async fn a_run_is_not_loaded_with_functions_that_were_declared_otherwise() {
     let bank = Bank::default();
-    let dump = pending(python("pay(1)").with_functions(bank.functions())).await.dump();
+    let run = pending(python("pay(1)").with_functions(bank.functions())).await;
+    let dump = run.dump().expect("a dump");
     let refused = PendingRun::load(&dump, Functions::none()).expect_err("no function");
     assert!(matches!(refused, BadDump::MissingFunction { .. }));
     let look = Function::new("look", "Returns the balance.", json!({}), async |_| Ok(json!(1)));
@@ -229,7 +230,7 @@ async fn a_run_is_not_loaded_with_functions_that_were_declared_otherwise() {
 async fn a_script_that_does_not_agree_with_its_journal_ends() {
     let bank = Bank::default();
     let run = pending(python("look()\npay(1)").with_functions(bank.functions())).await;
-    let bytes = run.dump().into_bytes();
+    let bytes = run.dump().expect("a dump").into_bytes();
     let text = String::from_utf8(bytes).expect("a dump is text");
     for (from, to) in [
         // Another call at the place of the first, other arguments, and fewer calls.
@@ -261,7 +262,8 @@ async fn a_run_that_waits_has_no_end_to_replay() {
     let bank = Bank::default();
     let mut run = pending(python("look()\npay(1)").with_functions(bank.functions())).await;
     run.approve_all();
-    let error = RUNNER.replay(&run.dump()).await.expect_err("it waits");
+    let dump = run.dump().expect("a dump");
+    let error = RUNNER.replay(&dump).await.expect_err("it waits");
     assert!(matches!(error, RunError::Pending { function } if function == "pay"));
     assert_eq!((bank.looks(), bank.paid()), (1, Vec::new()), "nothing was called");
 }
@@ -318,7 +320,8 @@ async fn an_approved_call_is_made_even_if_it_has_filled_the_journal() {
     let code = "x = 'x' * 1000000\nfor _ in range(33):\n    take(x)\nkeep(x)";
     let mut run = pending(python(code).with_functions(functions.clone())).await;
     run.approve_all();
-    let run = PendingRun::load(&run.dump(), functions).expect("it is read");
+    let dump = run.dump().expect("a dump");
+    let run = PendingRun::load(&dump, functions).expect("it is read");
     assert_eq!(value(run).await, Some(json!("kept")));
     assert_eq!(made.load(Ordering::Relaxed), 1);
 }

@@ -14,8 +14,8 @@ const SCHEMA: &str = "airlock.tools/1";
 /// Bytes of descriptors, embedded or described; more are refused. The plugin format promises this
 /// number (`docs/plugin-format.md`).
 pub(crate) const MAX_BYTES: usize = 4 << 20;
-/// Memory that the descriptors take while they are read, in bytes: 16 times their text. Dense JSON
-/// takes up to 28 times its text: `[0],` takes 112 bytes.
+/// Memory that the descriptors take while they are read, in bytes: 16 times their text. Dense JSON takes
+/// up to 150 times its text: each level of `[[0]]` is an array with room for four values.
 const MAX_TREE_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]

@@ -28,7 +28,7 @@ pub struct Grants {
     /// afterwards; `None` for no such directory.
     pub scratch: Option<Quota>,
     /// Key-value stores, which outlive its calls.
-    pub stores: Vec<Store>,
+    pub stores: Vec<KvStore>,
     /// Tools that it may call.
     pub tools: ToolNames,
     /// True if it sees the real time. Otherwise clocks start at the same moment in every call and
@@ -251,7 +251,7 @@ pub struct Quota {
 
 /// A key-value store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Store {
+pub struct KvStore {
     /// Its name in the guest: `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
     /// Most bytes that it may hold for one tenant, or for all of them if it is shared: its keys and
@@ -299,8 +299,8 @@ mod tests {
         }
     }
 
-    fn store(name: &str) -> Store {
-        Store { name: name.to_owned(), max_bytes: 1, is_shared: false, is_cache: false }
+    fn store(name: &str) -> KvStore {
+        KvStore { name: name.to_owned(), max_bytes: 1, is_shared: false, is_cache: false }
     }
 
     fn narrowed(effects: &[&str]) -> Grants {

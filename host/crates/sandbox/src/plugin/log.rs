@@ -27,7 +27,7 @@ impl State<PluginSide> {
             self.lacks(Effect::Http, None);
         }
         if self.call.guest.wasi.denied_a_change() {
-            for request in self.call.guest.grants.unwritable() {
+            for request in self.call.guest.rights.grants.unwritable() {
                 self.lacks(Effect::WriteFiles, Some(&request));
             }
         }
@@ -35,11 +35,11 @@ impl State<PluginSide> {
         if effects.is_empty() {
             return;
         }
-        let plugin = &self.call.guest.client;
+        let plugin = &self.call.guest.rights.plugin.client;
         let tool = &self.call.tool;
         let effects = effects.join(", ");
         let bytes = tool.as_str().len() + effects.len();
-        if self.call.guest.log.take(self.call.tenant(), bytes) == LineVerdict::Write {
+        if self.call.guest.rights.plugin.log.take(self.call.tenant(), bytes) == LineVerdict::Write {
             warn!(%plugin, %tool, effects, "refused: plugin.toml does not declare these effects of the tool");
         }
     }
@@ -49,13 +49,13 @@ impl State<PluginSide> {
         if !level.is_logged() {
             return;
         }
-        let plugin = &self.call.guest.client;
-        let scrubber = &self.call.guest.grants.scrubber;
+        let plugin = &self.call.guest.rights.plugin.client;
+        let scrubber = &self.call.guest.rights.grants.scrubber;
         let limit = self.call.limits.log_line_bytes;
         let line = scrubber.line(message, limit);
         let fields = scrubber.line(&joined(fields, limit), limit);
         let tenant = self.call.tenant();
-        match self.call.guest.log.take(tenant, line.len() + fields.len()) {
+        match self.call.guest.rights.plugin.log.take(tenant, line.len() + fields.len()) {
             LineVerdict::Write => {}
             LineVerdict::Drop => return,
             LineVerdict::DropAndSay => {

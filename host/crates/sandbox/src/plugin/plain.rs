@@ -145,7 +145,7 @@ impl Plain {
         let state = store.data_mut();
         // A long value waits for a thread, and is converted there.
         state.hold_part(bytes)?;
-        let scrubber = state.call.guest.grants.scrubber.clone();
+        let scrubber = state.call.guest.rights.grants.scrubber.clone();
         let tenant = state.call.tenant().clone();
         let tool = tool.clone();
         let converting = threads::read(&tenant, bytes, move || {
@@ -172,7 +172,7 @@ impl ToolGuest for Plain {
         store: &'a mut Store<State<PluginSide>>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
         if !self.left_out.is_empty() {
-            let plugin = &store.data().call.guest.client;
+            let plugin = &store.data().call.guest.rights.plugin.client;
             warn!(%plugin, left_out = listed(&self.left_out), "not all that the component exports is a tool");
         }
         Box::pin(async { Ok(Ok(self.definitions())) })

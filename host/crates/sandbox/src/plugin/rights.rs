@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use airlock_core::{door::Origin, tool::ClientName};
-use airlock_egress::Outlet;
+use airlock_core::{door::Origin, log_rate::LogRate, tool::ClientName};
+use airlock_egress::{Egress, Outlet};
+use airlock_store::Database;
 
-use crate::{Effects, Grants, HostResources};
+use crate::{Effects, Grants};
 
 /// Rights of every tool of a plugin.
 pub(super) struct Rights {
@@ -15,59 +16,88 @@ pub(super) struct Rights {
     others: Arc<ToolRights>,
 }
 
-/// Rights of the calls of one tool.
-pub(super) struct ToolRights {
-    pub(super) grants: Arc<Grants>,
-    pub(super) outlet: Option<Outlet>,
-    pub(super) origin: Origin,
+/// Parts of a plugin that the calls of all its tools have.
+#[derive(Clone)]
+pub(crate) struct PluginParts {
+    pub(crate) client: ClientName,
+    /// Rate limit on its log lines.
+    pub(crate) log: Arc<LogRate>,
+    /// Database that holds its stores.
+    pub(crate) database: Option<Database>,
+}
+
+/// Rights of the calls of one tool. All that a call needs of its plugin is behind this one reference.
+pub(crate) struct ToolRights {
+    pub(crate) plugin: PluginParts,
+    pub(crate) grants: Arc<Grants>,
+    /// Outlet for HTTP requests.
+    pub(crate) outlet: Option<Outlet>,
+    /// Origin of the calls that the tool makes.
+    pub(crate) origin: Origin,
 }
 
 impl Rights {
-    /// Computes the rights. All tools send through one outlet of `host`, so that they share the
+    /// Computes the rights. All tools send through one outlet of `egress`, so that they share the
     /// limits of their plugin.
-    pub(super) fn new(client: &ClientName, grants: &Grants, host: &HostResources) -> Self {
-        let outlet = host.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
-            egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone())
+    pub(super) fn new(plugin: &PluginParts, grants: &Grants, egress: Option<&Egress>) -> Self {
+        let outlet = egress.zip(grants.http.as_ref()).map(|(egress, policy)| {
+            egress.outlet(plugin.client.as_str(), policy.clone(), grants.credentials.clone())
         });
+        let outlet = outlet.as_ref();
         let grants = Arc::new(grants.clone());
         let Some(declared) = grants.declared.clone() else {
-            let others = ToolRights::new(grants, outlet.as_ref());
+            let others = ToolRights::new(plugin, grants, outlet);
             return Self { by_tool: BTreeMap::new(), others };
         };
-        let outlet = outlet.as_ref();
         // One value for each set of effects: a manifest may list thousands of tools.
         let mut by_effects = BTreeMap::new();
         let by_tool = declared.iter().map(|(tool, effects)| {
             let rights = by_effects
                 .entry(effects)
-                .or_insert_with(|| ToolRights::narrowed(&grants, effects, outlet));
+                .or_insert_with(|| ToolRights::narrowed(plugin, &grants, effects, outlet));
             (tool.clone(), rights.clone())
         });
         Self {
             by_tool: by_tool.collect(),
-            others: ToolRights::narrowed(&grants, &Effects::default(), outlet),
+            others: ToolRights::narrowed(plugin, &grants, &Effects::default(), outlet),
         }
     }
 
     /// Returns the rights of a tool, by the plugin's own name of it.
-    pub(super) fn for_tool(&self, tool: &str) -> &ToolRights {
+    pub(super) fn for_tool(&self, tool: &str) -> &Arc<ToolRights> {
         self.by_tool.get(tool).unwrap_or(&self.others)
     }
 }
 
 impl ToolRights {
-    fn new(grants: Arc<Grants>, outlet: Option<&Outlet>) -> Arc<Self> {
+    /// Returns the rights of a plugin without any grant.
+    pub(crate) fn denied(client: ClientName, log: Arc<LogRate>) -> Self {
+        Self {
+            plugin: PluginParts { client, log, database: None },
+            grants: Arc::default(),
+            outlet: None,
+            origin: Origin::Plugin(Arc::default()),
+        }
+    }
+
+    fn new(plugin: &PluginParts, grants: Arc<Grants>, outlet: Option<&Outlet>) -> Arc<Self> {
         // Without the grant there is no way out, not even one that refuses.
         let policy = outlet.zip(grants.http.as_ref());
         Arc::new(Self {
+            plugin: plugin.clone(),
             outlet: policy.map(|(outlet, policy)| outlet.narrowed(policy.clone())),
             origin: Origin::Plugin(Arc::new(grants.tools.tools())),
             grants,
         })
     }
 
-    fn narrowed(grants: &Arc<Grants>, effects: &Effects, outlet: Option<&Outlet>) -> Arc<Self> {
-        Self::new(Arc::new(grants.narrowed(effects)), outlet)
+    fn narrowed(
+        plugin: &PluginParts,
+        grants: &Arc<Grants>,
+        effects: &Effects,
+        outlet: Option<&Outlet>,
+    ) -> Arc<Self> {
+        Self::new(plugin, Arc::new(grants.narrowed(effects)), outlet)
     }
 }
 
@@ -102,6 +132,7 @@ mod tests {
     }
 
     fn origin(client: &ClientName, grants: &Grants, tool: &str) -> Origin {
-        Rights::new(client, grants, &HostResources::default()).for_tool(tool).origin.clone()
+        let plugin = PluginParts { client: client.clone(), log: Arc::default(), database: None };
+        Rights::new(&plugin, grants, None).for_tool(tool).origin.clone()
     }
 }

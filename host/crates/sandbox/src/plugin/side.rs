@@ -3,20 +3,18 @@
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use airlock_core::{
-    door::Origin,
     log_rate::LogRate,
     tenant::{Pool, Reservation, Tenant},
     tool::{CallError, Cause, ClientName, Content, ToolName},
 };
 use airlock_egress::Outlet;
-use airlock_store::Database;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::I32Exit;
 
 use super::{
     effects::{DeclaredEffect, Effect},
-    grants::Grants,
     imports::wasi_http::WasiHttp,
+    rights::ToolRights,
     uses::{CallRecorder, Use},
     wasi::{NoScratch, Wasi},
 };
@@ -38,15 +36,8 @@ pub struct CallHandle;
 
 /// The plugin of a call, and the rights that the call has.
 pub(crate) struct PluginSide {
-    pub(crate) client: ClientName,
-    /// Rate limit on its log lines.
-    pub(crate) log: Arc<LogRate>,
-    /// Origin of the calls that it makes.
-    pub(crate) origin: Origin,
-    pub(crate) grants: Arc<Grants>,
-    /// Database that holds its stores.
-    pub(crate) database: Option<Database>,
-    /// Outlet for its HTTP requests.
+    pub(crate) rights: Arc<ToolRights>,
+    /// Outlet for its HTTP requests: that of its rights, which may be observed.
     pub(crate) outlet: Option<Outlet>,
     pub(crate) wasi: Wasi,
     /// Records which of the grants it uses; `None` if its uses are not recorded.
@@ -56,16 +47,8 @@ pub(crate) struct PluginSide {
 impl PluginSide {
     /// Returns a plugin without any grant.
     pub(crate) fn denied(client: ClientName, log: Arc<LogRate>) -> Self {
-        Self {
-            client,
-            log,
-            origin: Origin::Plugin(Arc::default()),
-            grants: Arc::default(),
-            database: None,
-            outlet: None,
-            wasi: Wasi::denied(),
-            recorder: None,
-        }
+        let rights = Arc::new(ToolRights::denied(client, log));
+        Self { rights, outlet: None, wasi: Wasi::denied(), recorder: None }
     }
 
     /// Returns a call of the plugin without a chain.
@@ -147,13 +130,13 @@ impl GuestSide for PluginSide {
 
 impl State<PluginSide> {
     /// Returns the effect that the running tool would have to declare for the use of a request, as
-    /// [`Grants::undeclared`], and records that the guest tried to have it.
+    /// [`Grants::undeclared`](super::grants::Grants::undeclared), and records that the guest tried to have it.
     pub(crate) fn lacks(
         &mut self,
         effect: Effect,
         request: Option<&str>,
     ) -> Option<DeclaredEffect> {
-        let undeclared = self.call.guest.grants.undeclared(effect, request)?;
+        let undeclared = self.call.guest.rights.grants.undeclared(effect, request)?;
         self.running.refused.insert(undeclared.clone());
         Some(undeclared)
     }

@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 
 use airlock_core::tool::ClientName;
-use airlock_egress::Observer;
+use airlock_egress::EgressObserver;
 
 use crate::Access;
 
@@ -108,7 +108,7 @@ impl CallRecorder {
     }
 }
 
-impl Observer for CallRecorder {
+impl EgressObserver for CallRecorder {
     fn permitted(&self, destinations: &[&str], credentials: &[&str]) {
         for name in destinations {
             self.record(Use::Http((*name).to_owned()));

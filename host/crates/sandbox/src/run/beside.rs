@@ -8,6 +8,7 @@
 use std::{
     any::Any,
     cell::RefCell,
+    mem,
     panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
@@ -86,14 +87,13 @@ pin_project! {
     pub(super) struct Beside<F> {
         #[pin]
         guest: F,
-        // `None` until the guest makes its first call: most guests make none.
-        running: Option<FuturesUnordered<Job>>,
+        running: RunningCalls,
     }
 }
 
 impl<F> Beside<F> {
     pub(super) fn new(guest: F) -> Self {
-        Self { guest, running: None }
+        Self { guest, running: RunningCalls::None }
     }
 }
 
@@ -111,15 +111,53 @@ impl<F: Future> Future for Beside<F> {
             if polled.is_ready() {
                 return polled;
             }
-            if !waiting.is_empty() {
-                this.running.get_or_insert_default().extend(waiting);
+            for call in waiting {
+                this.running.add(call);
             }
-            let Some(running) = this.running else { return Poll::Pending };
             // The guest is polled again if one of its calls has ended.
-            match running.poll_next_unpin(context) {
-                Poll::Ready(Some(())) => {}
-                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            if this.running.poll_end(context).is_pending() {
+                return Poll::Pending;
             }
+        }
+    }
+}
+
+/// The calls that a guest waits for. Most guests make none or one at a time, which needs no queue.
+#[derive(Default)]
+enum RunningCalls {
+    #[default]
+    None,
+    One(Job),
+    Several(FuturesUnordered<Job>),
+}
+
+impl RunningCalls {
+    fn add(&mut self, call: Job) {
+        *self = match mem::take(self) {
+            Self::One(first) => Self::Several([first, call].into_iter().collect()),
+            Self::Several(calls) if !calls.is_empty() => {
+                calls.push(call);
+                Self::Several(calls)
+            }
+            _ => Self::One(call),
+        };
+    }
+
+    /// Polls the calls. Ready once one of them has ended; pending if there are none.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::None => Poll::Pending,
+            Self::One(call) => {
+                let polled = call.as_mut().poll(context);
+                if polled.is_ready() {
+                    *self = Self::None;
+                }
+                polled
+            }
+            Self::Several(calls) => match calls.poll_next_unpin(context) {
+                Poll::Ready(Some(())) => Poll::Ready(()),
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            },
         }
     }
 }
@@ -156,6 +194,27 @@ mod tests {
         let guest = tokio::spawn(guest);
         thread::spawn(move || sender.send(41));
         assert_eq!(guest.await.expect("no panic in it"), 42);
+    }
+
+    #[tokio::test]
+    async fn calls_at_the_same_time_end_in_any_order_and_one_call_follows_them() {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
+        let guest = Beside::new(async move {
+            let calls = receivers.into_iter().map(run_beside);
+            let mut ended: FuturesUnordered<_> = calls.collect();
+            let mut order = Vec::new();
+            while let Some(end) = ended.next().await {
+                order.push(end.expect("it ends").expect("it was sent"));
+            }
+            order.push(run_beside(async { 7 }).await.expect("it ends"));
+            order
+        });
+        let guest = tokio::spawn(guest);
+        for (at, sender) in senders.into_iter().enumerate().rev() {
+            sender.send(at).expect("the guest waits");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(guest.await.expect("no panic in it"), [2, 1, 0, 7]);
     }
 
     #[tokio::test]

@@ -12,15 +12,19 @@ use std::{
 use std::{future::poll_fn, pin::pin};
 
 use airlock_core::{
+    admission::Share,
     door::Chain,
     tenant::{Pool, Tenant},
     tool::CallError,
 };
 use pin_project_lite::pin_project;
+use tokio::{
+    task::coop::{Unconstrained, unconstrained},
+    time::{Sleep, sleep_until},
+};
 use wasmtime::{Engine, Store};
 
 use super::{
-    admission::Share,
     beside::Beside,
     charge,
     meter::YIELD_INTERVAL,
@@ -56,7 +60,7 @@ impl GuestRunner {
         let slot = self.share.wait_for_slot(tenant, depth, deadline).await;
         let slot = slot.map_err(|_| CallError::busy().not_begun())?;
         let store = new_store(&self.engine, &self.memory, call()?)?;
-        let ended = run_counted(&self.totals, store, body).await;
+        let ended = run_counted(Some(&self.totals), store, body).await;
         // The store is gone.
         drop(slot);
         ended
@@ -71,7 +75,7 @@ pub(crate) async fn run<G: GuestSide, T>(
     call: Call<G>,
     body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    run_counted(&GuestTotals::default(), new_store(engine, memory, call)?, body).await
+    run_counted(None, new_store(engine, memory, call)?, body).await
 }
 
 /// Makes the store of a call that begins now. Fails if the chain of the call has no fuel left.
@@ -86,32 +90,28 @@ fn new_store<G: GuestSide>(
     Ok(Store::new(engine, State::new(call, memory)))
 }
 
-/// Runs `body` in a fresh store, and counts the call once it has ended. The future may be dropped at any point,
-/// which ends the guest.
+/// Runs `body` in a fresh store, and counts the call in `totals` once it has ended. The future may be dropped at any
+/// point, which ends the guest.
 async fn run_counted<G: GuestSide, T>(
-    totals: &GuestTotals,
+    totals: Option<&GuestTotals>,
     mut store: Store<State<G>>,
     body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
     let limits = store.data().call.limits;
-    let deadline = store.data().deadline;
-    let left = deadline.saturating_duration_since(Instant::now());
-    // The configured deadline if the call had all of it. Otherwise the time that its chain had
-    // left, rounded up to the millisecond.
-    let allowed = if left + Duration::from_millis(1) >= limits.deadline {
-        limits.deadline
-    } else {
-        round(left)
-    };
+    let State { started, deadline, .. } = *store.data();
     let prepared = prepare(&mut store, &limits);
     let ended = match prepared {
         Ok(()) => {
             let metered =
                 Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
-            match tokio::time::timeout_at(deadline.into(), Beside::new(metered)).await {
+            let timed = Timed { guest: Beside::new(metered), deadline, timer: None };
+            match timed.await {
                 Ok(Ok(result)) => Ended::Returned(result),
                 Ok(Err(CpuSpent)) => Ended::Cpu,
-                Err(_) => Ended::Deadline(allowed),
+                Err(DeadlinePassed) => {
+                    let left = deadline.saturating_duration_since(started);
+                    Ended::Deadline(allowed(&limits, left))
+                }
             }
         }
         Err(error) => Ended::Returned(Err(error)),
@@ -149,12 +149,12 @@ pub(crate) async fn run_alone<G: GuestSide, T>(
         }
         Err(error) => Ended::Returned(Err(error)),
     };
-    finish(&GuestTotals::default(), limits, store, ended)
+    finish(None, limits, store, ended)
 }
 
-/// Drops the store of a call that has ended, and counts the call.
+/// Drops the store of a call that has ended, and counts the call in `totals`.
 fn finish<G: GuestSide, T>(
-    totals: &GuestTotals,
+    totals: Option<&GuestTotals>,
     limits: Limits,
     mut store: Store<State<G>>,
     ended: Ended<T>,
@@ -180,8 +180,16 @@ fn finish<G: GuestSide, T>(
         outcome::classify(ended, state)
     };
     drop(store);
-    totals.add(G::IS_SCRIPT, &result, spent, memory_bytes);
+    if let Some(totals) = totals {
+        totals.add(G::IS_SCRIPT, &result, spent, memory_bytes);
+    }
     result
+}
+
+/// Returns the time that a call is said to have had: the configured one if it had all of it. Otherwise what its chain had
+/// left, rounded up to the millisecond.
+fn allowed(limits: &Limits, left: Duration) -> Duration {
+    if left + Duration::from_millis(1) >= limits.deadline { limits.deadline } else { round(left) }
 }
 
 /// Rounds up to whole milliseconds.
@@ -196,6 +204,40 @@ fn prepare<G: GuestSide>(store: &mut Store<State<G>>, limits: &Limits) -> wasmti
     store.set_max_component_handles(limits.handles);
     store.set_fuel(limits.fuel)?;
     store.fuel_async_yield_interval(Some(YIELD_INTERVAL))
+}
+
+/// Error: the deadline has passed.
+struct DeadlinePassed;
+
+pin_project! {
+    /// A guest with a deadline. Its timer is made when the guest first waits or yields, which most calls never do: making
+    /// one counts a reference to the runtime, which all threads share.
+    struct Timed<F> {
+        #[pin]
+        guest: F,
+        deadline: Instant,
+        // A guest that uses up what its task may do at once is stopped at its deadline all the same.
+        #[pin]
+        timer: Option<Unconstrained<Sleep>>,
+    }
+}
+
+impl<F: Future> Future for Timed<F> {
+    type Output = Result<F::Output, DeadlinePassed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(ended) = this.guest.poll(context) {
+            return Poll::Ready(Ok(ended));
+        }
+        if this.timer.is_none() {
+            this.timer.set(Some(unconstrained(sleep_until((*this.deadline).into()))));
+        }
+        match this.timer.as_pin_mut() {
+            Some(timer) => timer.poll(context).map(|()| Err(DeadlinePassed)),
+            None => Poll::Pending,
+        }
+    }
 }
 
 /// Error: the guest has used up its CPU time.
@@ -225,6 +267,45 @@ impl<F: Future> Future for Metered<F> {
             Poll::Ready(Err(CpuSpent))
         } else {
             polled
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn timed<F>(guest: F, deadline: Instant) -> Timed<F> {
+        Timed { guest, deadline, timer: None }
+    }
+
+    #[test]
+    fn a_guest_that_never_waits_needs_no_timer() {
+        // Outside of a runtime, which a timer would need.
+        let ended = timed(ready(7), Instant::now()).now_or_never();
+        assert!(matches!(ended, Some(Ok(7))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_that_waits_is_stopped_at_its_deadline_and_not_before() {
+        let began = tokio::time::Instant::now();
+        let time = Duration::from_secs(30);
+        let ended = timed(pending::<()>(), began.into_std() + time).await;
+        assert!(matches!(ended, Err(DeadlinePassed)));
+        let waited = began.elapsed();
+        assert!(waited >= time && waited < time + Duration::from_millis(10), "{waited:?}");
+    }
+
+    #[test]
+    fn a_call_is_said_to_have_had_its_own_time_or_what_its_chain_had_left() {
+        let limits = Limits { deadline: Duration::from_secs(1), ..Limits::PLUGIN };
+        for (left_us, expected_ms) in [(1_000_000, 1_000), (999_500, 1_000), (20_100, 21), (0, 0)] {
+            let found = allowed(&limits, Duration::from_micros(left_us));
+            assert_eq!(found, Duration::from_millis(expected_ms), "{left_us} µs");
         }
     }
 }

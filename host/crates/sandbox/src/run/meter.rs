@@ -22,9 +22,9 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Creates the meter of a call that starts now.
-    pub(crate) fn new(host_calls: u32) -> Self {
-        Self { debt: 0, debt_at_yield: 0, last_yield: Instant::now(), host_calls_left: host_calls }
+    /// Creates the meter of a call that started at this time.
+    pub(crate) fn new(host_calls: u32, started: Instant) -> Self {
+        Self { debt: 0, debt_at_yield: 0, last_yield: started, host_calls_left: host_calls }
     }
 
     /// Returns the fuel charged so far.

@@ -114,6 +114,7 @@ pub(crate) struct State<G: GuestSide> {
     pub(crate) running: G::Running,
     pub(crate) meter: Meter,
     pub(crate) limiter: MemoryLimiter,
+    pub(crate) started: Instant,
     pub(crate) deadline: Instant,
     /// Bytes that the tools called by the guest may still return to it, all results together.
     pub(crate) result_bytes_left: usize,
@@ -127,12 +128,14 @@ pub(crate) struct State<G: GuestSide> {
 impl<G: GuestSide> State<G> {
     pub(super) fn new(call: Call<G>, memory: &Pool) -> Self {
         let limits = &call.limits;
-        let own = Instant::now() + limits.deadline;
+        let started = Instant::now();
+        let own = started + limits.deadline;
         let deadline = call.chain.as_ref().map_or(own, |chain| own.min(chain.deadline()));
         Self {
             running: call.guest.begin(limits, call.tenant(), memory, deadline),
-            meter: Meter::new(limits.host_calls),
+            meter: Meter::new(limits.host_calls, started),
             limiter: MemoryLimiter::new(limits, memory, call.tenant()),
+            started,
             deadline,
             result_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,

@@ -2,16 +2,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use airlock_core::tool::{CallError, HostCode};
+use airlock_core::{
+    thread_number::thread_number,
+    tool::{CallError, HostCode},
+};
 
 /// Number of codes of errors.
 const CODES: usize = HostCode::ALL.len();
 /// Upper bounds of the classes of memory, in MiB. One more class has no bound.
 const BOUNDS_MIB: [u16; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
 
+/// Parts of the totals. Threads on different cores rarely count in the same one.
+const PARTS: usize = 8;
+
 /// Totals of plugins and of scripts.
 #[derive(Default)]
-pub(crate) struct GuestTotals {
+pub(crate) struct GuestTotals([TotalsPart; PARTS]);
+
+/// The calls that some threads have counted. Two parts have no line of a cache in common.
+#[derive(Default)]
+#[repr(align(128))]
+struct TotalsPart {
     plugins: CallTotals,
     scripts: CallTotals,
 }
@@ -50,7 +61,8 @@ impl GuestTotals {
         fuel: u64,
         memory_bytes: u64,
     ) {
-        let totals = if is_script { &self.scripts } else { &self.plugins };
+        let part = &self.0[thread_number() % PARTS];
+        let totals = if is_script { &part.scripts } else { &part.plugins };
         let outcome = match result {
             Ok(_) => &totals.ok,
             Err(error) => &totals.failed[error.code() as usize],
@@ -64,22 +76,29 @@ impl GuestTotals {
 
     /// Returns the usage of plugins and of scripts.
     pub(crate) fn usage(&self) -> [GuestUsage; 2] {
-        [self.plugins.usage("plugin"), self.scripts.usage("script")]
+        let plugins = self.0.each_ref().map(|part| &part.plugins);
+        let scripts = self.0.each_ref().map(|part| &part.scripts);
+        [usage("plugin", plugins), usage("script", scripts)]
     }
 }
 
-impl CallTotals {
-    fn usage(&self, kind: &'static str) -> GuestUsage {
-        let codes = HostCode::ALL.into_iter().map(HostCode::as_str);
-        let failed = codes.zip(self.failed.iter().map(load)).filter(|(_, calls)| *calls > 0);
-        let bounds = BOUNDS_MIB.iter().map(|bound| f64::from(u32::from(*bound) << 20));
-        GuestUsage {
-            kind,
-            outcomes: std::iter::once(("ok", load(&self.ok))).chain(failed).collect(),
-            fuel: load(&self.fuel),
-            memory_bytes: load(&self.memory_bytes),
-            memory: bounds.chain([f64::INFINITY]).zip(self.memory.iter().map(load)).collect(),
-        }
+/// Adds up the totals of all parts.
+fn usage(kind: &'static str, parts: [&CallTotals; PARTS]) -> GuestUsage {
+    let failed = HostCode::ALL.into_iter().enumerate();
+    let failed = failed.map(|(at, code)| (code.as_str(), sum(parts.map(|part| &part.failed[at]))));
+    let ok = sum(parts.map(|part| &part.ok));
+    let bounds = BOUNDS_MIB.iter().map(|bound| f64::from(u32::from(*bound) << 20));
+    let bounds = bounds.chain([f64::INFINITY]).enumerate();
+    GuestUsage {
+        kind,
+        outcomes: std::iter::once(("ok", ok))
+            .chain(failed.filter(|(_, calls)| *calls > 0))
+            .collect(),
+        fuel: sum(parts.map(|part| &part.fuel)),
+        memory_bytes: sum(parts.map(|part| &part.memory_bytes)),
+        memory: bounds
+            .map(|(at, bound)| (bound, sum(parts.map(|part| &part.memory[at]))))
+            .collect(),
     }
 }
 
@@ -95,8 +114,8 @@ impl Default for CallTotals {
     }
 }
 
-fn load(total: &AtomicU64) -> u64 {
-    total.load(Ordering::Relaxed)
+fn sum(parts: [&AtomicU64; PARTS]) -> u64 {
+    parts.iter().fold(0, |sum, part| sum.wrapping_add(part.load(Ordering::Relaxed)))
 }
 
 #[cfg(test)]
@@ -122,5 +141,18 @@ mod tests {
         assert_eq!(plugins.memory[..2], [(1_048_576.0, 1), (2_097_152.0, 1)]);
         assert_eq!((scripts.kind, scripts.outcomes), ("script", vec![("ok", 1)]));
         assert_eq!(scripts.memory.last(), Some(&(f64::INFINITY, 1)));
+    }
+
+    #[test]
+    fn the_calls_of_all_threads_are_counted_together() {
+        let totals = GuestTotals::default();
+        std::thread::scope(|scope| {
+            for _ in 0..2 * PARTS {
+                scope.spawn(|| totals.add(false, &Ok(()), 2, 0));
+            }
+        });
+        let [plugins, _] = totals.usage();
+        let calls = 2 * PARTS as u64;
+        assert_eq!((plugins.outcomes, plugins.fuel), (vec![("ok", calls)], 2 * calls));
     }
 }

@@ -74,7 +74,7 @@ impl CallAnswer {
     }
 
     /// Returns the result for the script. Data becomes its JSON text, from which the executor makes the same value: the
-    /// results of a block wait for each other, and as trees they take up to eighty times as much memory.
+    /// results of a block wait for each other, and as trees they take up to 150 times as much memory.
     pub(super) fn into_result(self) -> Result<ToolOutput, CallError> {
         match self {
             Self::Value(value) => Ok(ToolOutput::text(value.to_string())),

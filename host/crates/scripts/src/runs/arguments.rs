@@ -12,10 +12,10 @@ use airlock_core::tool::{CallError, Tool};
 use airlock_json::raw;
 use airlock_strings::{MAX_WORD_BYTES, cut, nearest, visible_line};
 
-/// Maximum bytes of a schema that is read. Each call reads it once more, on a thread that serves
+/// Maximum bytes of a schema that is read. A call may read it once more, on a thread that serves
 /// requests. A schema may have 256 KiB; one above this limit is left to the source of its tool.
 pub(super) const MAX_SCHEMA: usize = 64 << 10;
-/// Maximum bytes of a list of parameters or of tools in a message: about 150 tokens.
+/// Maximum bytes of a list of parameters or of tools in a message, about 150 tokens. A schema may declare thousands.
 pub(super) const MAX_LIST: usize = 600;
 /// Maximum number of arguments of a call that is checked here. The text of a call has room for a hundred thousand, which
 /// take tens of milliseconds on a thread that serves requests; a call with more is left to the source of its tool.
@@ -42,7 +42,17 @@ const COMPOSED: [&str; 10] = [
 /// Checks arguments, as JSON text, against the input schema of a tool. Fails with the first error that
 /// is found. Arguments that are not an object pass: the door refuses them.
 pub(super) fn check(tool: &Tool, arguments: &str) -> Result<(), CallError> {
-    match misfit(tool.input_schema.as_str(), arguments) {
+    let declared = Declared::read(tool.input_schema.as_str());
+    declared.map_or(Ok(()), |declared| check_declared(tool, &declared, arguments))
+}
+
+/// Checks arguments like [`check`], against the parameters that were read of the input schema.
+pub(super) fn check_declared(
+    tool: &Tool,
+    declared: &Declared<'_>,
+    arguments: &str,
+) -> Result<(), CallError> {
+    match misfit(declared, arguments) {
         None => Ok(()),
         Some(detail) => Err(CallError::bad_arguments(tool.name.as_str(), detail)),
     }
@@ -54,7 +64,7 @@ pub(super) type GivenArguments<'a> = BTreeMap<&'a str, Option<&'a str>>;
 /// Parameters that a schema declares.
 pub(super) struct Declared<'s> {
     /// Schemas by name.
-    properties: BTreeMap<Cow<'s, str>, &'s str>,
+    properties: BTreeMap<Cow<'s, str>, Cow<'s, str>>,
     required: Vec<Cow<'s, str>>,
     /// True if other names are excluded.
     is_closed: bool,
@@ -74,7 +84,8 @@ impl<'s> Declared<'s> {
         }
         let properties = member(&members, "properties");
         let properties = properties.and_then(raw::members).into_iter().flatten();
-        let properties: BTreeMap<_, _> = properties.collect();
+        let properties: BTreeMap<_, _> =
+            properties.map(|(name, schema)| (name, Cow::Borrowed(schema))).collect();
         let required = member(&members, "required").and_then(raw::elements).into_iter().flatten();
         let required = required.filter_map(raw::string).collect();
         let has_patterns = member(&members, "patternProperties").is_some();
@@ -86,6 +97,18 @@ impl<'s> Declared<'s> {
             properties,
             required,
         })
+    }
+
+    /// Returns the same with copies of its texts.
+    pub(super) fn into_owned(self) -> Declared<'static> {
+        let Self { properties, required, is_closed, is_open } = self;
+        let properties = properties.into_iter();
+        Declared {
+            properties: properties.map(|(name, schema)| (owned(name), owned(schema))).collect(),
+            required: required.into_iter().map(owned).collect(),
+            is_closed,
+            is_open,
+        }
     }
 
     /// Describes the first error of arguments; `None` if there is none. Without `is_whole`, there may be
@@ -206,8 +229,7 @@ impl<'s> Declared<'s> {
 }
 
 /// Describes the first error of arguments; `None` if there is none.
-fn misfit(schema: &str, arguments: &str) -> Option<String> {
-    let declared = Declared::read(schema)?;
+fn misfit(declared: &Declared<'_>, arguments: &str) -> Option<String> {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
     let members: Vec<_> = raw::members(arguments)?.take(MAX_GIVEN + 1).collect();
     if members.len() > MAX_GIVEN {
@@ -232,6 +254,10 @@ pub(super) fn result_types(schema: &str, keys: &[String]) -> Option<Vec<String>>
     });
     // Nothing is checked against a schema with another type.
     types(part?).filter(|types| types.iter().all(|kind| JSON_TYPES.contains(&kind.as_str())))
+}
+
+fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
+    Cow::Owned(text.into_owned())
 }
 
 /// Returns the value of a member of an object.
@@ -298,8 +324,17 @@ mod tests {
 
     use super::*;
 
+    /// Returns the error of arguments, which is the same with copies of the parameters.
     fn found(schema: &Value, arguments: &Value) -> Option<String> {
-        misfit(&schema.to_string(), &arguments.to_string())
+        let [schema, arguments] = [schema, arguments].map(ToString::to_string);
+        let found = misfit_of(&schema, &arguments);
+        let kept = Declared::read(&schema).map(Declared::into_owned);
+        assert_eq!(kept.and_then(|kept| misfit(&kept, &arguments)), found);
+        found
+    }
+
+    fn misfit_of(schema: &str, arguments: &str) -> Option<String> {
+        misfit(&Declared::read(schema)?, arguments)
     }
 
     fn closing() -> Value {
@@ -318,7 +353,7 @@ mod tests {
         assert_eq!(found(&closing(), &json!({"number": 3, "reson": "x"})), Some(expected));
         let expected = format!("the parameter `number` is missing. {list}");
         assert_eq!(found(&closing(), &json!({})), Some(expected.clone()));
-        assert_eq!(misfit(&closing().to_string(), " "), Some(expected));
+        assert_eq!(misfit_of(&closing().to_string(), " "), Some(expected));
     }
 
     #[test]
@@ -365,7 +400,7 @@ mod tests {
             let given = (0..count).map(|n| (format!("{}{n:05}", "b".repeat(59)), json!(1)));
             let given = Value::Object(given.collect()).to_string();
             let begun = std::time::Instant::now();
-            assert_eq!(misfit(&schema, &given), None);
+            assert_eq!(misfit_of(&schema, &given), None);
             begun.elapsed()
         });
         assert!(many < few * 20, "{many:?} for many, {few:?} for a few");

@@ -23,11 +23,11 @@ use self::{
 use super::{
     ahead,
     answer::CallAnswer,
-    arguments,
     codes::TOOL_ABSENT,
     flow::RunFlow,
     held::{HeldManifest, HeldVerdict},
     journal::{Journal, JournalRecord},
+    known::KnownTools,
 };
 use airlock_core::{
     door::{Admitted, ArgumentSources, Arguments, CallId, Chain, Entry, Origin},
@@ -54,6 +54,8 @@ pub struct RunCalls {
     manifest: OnceLock<HeldManifest>,
     /// Where the values in its calls come from.
     flow: RunFlow,
+    /// The tools that it has called.
+    known: KnownTools,
 }
 
 /// A call of a block, once it is decided.
@@ -77,7 +79,8 @@ impl RunCalls {
     pub(crate) fn new(chain: Chain, journal: Arc<Journal>) -> Arc<Self> {
         let flow = RunFlow::new(chain.nested_context());
         let wrong = OnceLock::new();
-        Arc::new(Self { chain, journal, wrong, manifest: OnceLock::new(), flow })
+        let manifest = OnceLock::new();
+        Arc::new(Self { chain, journal, wrong, manifest, flow, known: KnownTools::default() })
     }
 
     /// Holds the calls to a manifest. Called once, before the first call.
@@ -303,7 +306,7 @@ impl RunCalls {
     /// script may not call, which the door refuses.
     fn misfit(&self, call: &WrittenCall) -> Option<CallError> {
         let entry = self.find(call.tool())?;
-        arguments::check(&entry.tool, call.arguments()).err()
+        self.known.check(&entry.tool, call.arguments()).err()
     }
 
     /// Ends a call that is not made.
@@ -329,8 +332,8 @@ impl RunCalls {
 
     /// Returns a call of a tool. `is_compared` tells whether its definition is compared with that of an
     /// approval: of pending and refused calls, and those with an intent.
-    fn called_of(&self, call: &WrittenCall, tool: &Tool, is_compared: bool) -> Called {
-        let definition = if is_compared { tool.digest().into() } else { Arc::default() };
+    fn called_of(&self, call: &WrittenCall, tool: &Arc<Tool>, is_compared: bool) -> Called {
+        let definition = if is_compared { self.known.digest(tool) } else { Arc::default() };
         call.to_called(definition, is_repeatable(tool), self.sources(call))
     }
 
@@ -390,7 +393,7 @@ impl RunCalls {
     fn unapproved(&self, id: CallId, mut called: Called) -> ScriptCallEnd {
         // It is compared with that of the approval.
         if let Some(entry) = self.find(&called.tool) {
-            called.definition = entry.tool.digest().into();
+            called.definition = self.known.digest(&entry.tool);
         }
         let has_acted = self.chain.ledger().may_have_acted(id);
         if has_acted && !called.is_repeatable {

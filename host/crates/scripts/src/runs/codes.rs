@@ -4,7 +4,7 @@ use airlock_core::run::Refused;
 use airlock_store::runs::RunError;
 
 /// Code of the error of a script whose executor is being compiled.
-pub const EXECUTOR_LOADING: &str = "executor_loading";
+pub(crate) const EXECUTOR_LOADING: &str = "executor_loading";
 /// Code of the error of a decided call whose tool is not there now.
 pub(super) const TOOL_ABSENT: &str = "tool_absent";
 

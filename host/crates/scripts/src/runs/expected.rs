@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 pub(super) use self::compared::ComparedArguments;
 use self::compared::{ComparedMember, MemberMatch};
 
-/// Deepest nesting of values of which parts vary. A deeper one varies as a whole.
+/// Deepest nesting of values of which parts vary. A deeper one varies as a whole: a person approves the parts, which
+/// are compared by recursion.
 const MAX_DEPTH: usize = 8;
 
 /// Arguments of calls that differ at most in some of them, or in parts of some.
@@ -26,9 +27,10 @@ pub struct ExpectedArguments {
     /// Arguments that each of the calls has, and of which parts vary.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub partial: BTreeMap<String, PartialValue>,
-    /// Names of the arguments that may have any value, or be left out.
+    /// Names of the arguments that may have any value, or be left out. A script may make a call with tens of thousands, and
+    /// each is looked up.
     #[serde(default)]
-    pub varying: Vec<String>,
+    pub varying: BTreeSet<String>,
 }
 
 /// An argument as it is shown to a person.
@@ -65,7 +67,9 @@ impl ExpectedArguments {
                 PartialValue::Constant(value) => {
                     expected.constant.insert(name.clone(), value);
                 }
-                PartialValue::Any => expected.varying.push(name.clone()),
+                PartialValue::Any => {
+                    expected.varying.insert(name.clone());
+                }
                 part => {
                     expected.partial.insert(name.clone(), part);
                 }
@@ -73,7 +77,6 @@ impl ExpectedArguments {
         }
         let added = other.keys().filter(|name| !one.contains_key(*name));
         expected.varying.extend(added.cloned());
-        expected.varying.sort_unstable();
         expected
     }
 
@@ -86,18 +89,17 @@ impl ExpectedArguments {
         let mut expected = Self::default();
         for (name, value) in arguments {
             if origins.contains_key(name) {
-                expected.varying.push(name.clone());
+                expected.varying.insert(name.clone());
             } else {
                 expected.constant.insert(name.clone(), value.clone());
             }
         }
-        expected.varying.sort_unstable();
         expected
     }
 
     /// Returns whether an argument is constant in no part, or in some.
     pub(super) fn varies(&self, name: &str) -> bool {
-        self.partial.contains_key(name) || self.varying.iter().any(|varying| varying == name)
+        self.partial.contains_key(name) || self.varying.contains(name)
     }
 
     /// Returns whether arguments are these, but for what varies.
@@ -114,7 +116,7 @@ impl ExpectedArguments {
             && others.partial.iter().all(|(name, part)| {
                 self.varying.contains(name) || self.partial.get(name) == Some(part)
             })
-            && others.varying.iter().all(|name| self.varying.contains(name))
+            && others.varying.is_subset(&self.varying)
     }
 
     /// Returns whether the arguments of a call are these, but for what varies.
@@ -124,9 +126,7 @@ impl ExpectedArguments {
             match (self.constant.get(name), self.partial.get(name)) {
                 (Some(value), _) => MemberMatch::required(member.is_equal(value)),
                 (None, Some(part)) => MemberMatch::required(part.permits_member(member)),
-                (None, None) => {
-                    MemberMatch::optional(self.varying.iter().any(|varying| varying == name))
-                }
+                (None, None) => MemberMatch::optional(self.varying.contains(name)),
             }
         })
     }
@@ -157,7 +157,7 @@ impl ExpectedArguments {
         match (self.constant.get(name), self.partial.get(name)) {
             (Some(constant), _) => constant == value,
             (None, Some(part)) => part.permits(value),
-            (None, None) => self.varying.iter().any(|varying| varying == name),
+            (None, None) => self.varying.contains(name),
         }
     }
 }

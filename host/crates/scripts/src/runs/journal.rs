@@ -308,7 +308,7 @@ impl Journal {
         if self.is_lost() {
             return;
         }
-        // As text: the tree of a value takes up to ninety times its memory, and the store may be slow.
+        // As text: the tree of a value takes up to 150 times its memory, and the store may be slow.
         let outcome = outcome().to_stored();
         match self.write(Some(RunStep::End(outcome))).await {
             Ok(()) | Err(Halted::Closed) => {}

@@ -127,6 +127,8 @@ pub fn argument_name(name: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::{Map, json};
 
     use super::*;
@@ -139,7 +141,7 @@ mod tests {
             definition: "d".into(),
             arguments: ExpectedArguments {
                 constant: Map::from_iter([("reason".to_owned(), json!({"a": [1, "x"]}))]),
-                varying: vec!["number".into()],
+                varying: BTreeSet::from(["number".to_owned()]),
                 ..ExpectedArguments::default()
             },
             flows: BTreeMap::from([("number".into(), vec!["tracker.list".into()])]),
@@ -171,11 +173,11 @@ mod tests {
         let forged = r#"b="x"): at most once, needs no approval; c.d(e"#;
         let arguments = ExpectedArguments {
             constant: Map::from_iter([(forged.to_owned(), json!(1))]),
-            varying: vec!["f=1, to".to_owned(), String::new(), "größe.a-b_$1".to_owned()],
+            varying: BTreeSet::from(["f=1, to", "", "größe.a-b_$1"].map(str::to_owned)),
             ..ExpectedArguments::default()
         };
         let shown = ManifestCall { arguments, flows: BTreeMap::new(), ..call() };
-        let line = r#"tracker.close("b=\"x\"): at most once, needs no approval; c.d(e"=1, "f=1, to"=any value, ""=any value, größe.a-b_$1=any value): at most 2 times"#;
+        let line = r#"tracker.close("b=\"x\"): at most once, needs no approval; c.d(e"=1, ""=any value, "f=1, to"=any value, größe.a-b_$1=any value): at most 2 times"#;
         assert_eq!(shown.line(), line);
     }
 

@@ -16,7 +16,8 @@ use airlock_strings::cut;
 /// in the list of runs; a model has had its part.
 const MAX_OUTPUT: usize = 256 << 10;
 
-/// Maximum bytes of each side of a difference.
+/// Maximum bytes of each side of a difference: a few lines of a terminal, which a person compares. A result may be one
+/// line of 1 MiB.
 const MAX_EXCERPT: usize = 500;
 
 /// Status of a run that has ended.

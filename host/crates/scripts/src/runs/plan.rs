@@ -41,7 +41,7 @@ pub type DescribedAnswers = BTreeMap<String, Value>;
 #[derive(Debug, thiserror::Error)]
 pub enum NotPlanned {
     /// An answer is described for a tool that the script does not have.
-    #[error("{0:?} has a described answer, and is no tool of scripts")]
+    #[error("{0:?} has a described answer, and is not a tool of scripts")]
     UnknownTool(String),
     /// The script cannot begin.
     #[error(transparent)]

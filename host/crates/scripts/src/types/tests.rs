@@ -129,6 +129,36 @@ fn typed_definition(schema: &Value, name: &str) -> String {
 }
 
 #[test]
+fn a_reference_is_paid_by_its_length_and_not_followed_without_budget() {
+    let root = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"a": inner}));
+    let reference = json!({"$ref": format!("#{}", "/a".repeat(100))});
+    let budget = RenderBudget::whole();
+    let types = Types::new(&root, &budget);
+    assert_eq!(types.outline(&reference), "str");
+    // The schema, the segments and the bytes.
+    assert_eq!(budget.spent(), 1 + 100 / SEGMENTS_OF_UNIT + 200 / 64);
+    while budget.pay(1) {}
+    assert_eq!(types.resolve(&reference), &reference);
+}
+
+#[test]
+fn names_and_permitted_values_are_paid_by_their_bytes() {
+    let named = json!({"properties": {"x".repeat(6_400): {}}});
+    let budget = RenderBudget::whole();
+    assert!(Types::new(&named, &budget).fields(&named).is_some());
+    assert_eq!(budget.spent(), 1 + 100);
+    for permitted in [json!({"const": "x".repeat(127)}), json!({"enum": ["x".repeat(127)]})] {
+        let budget = RenderBudget::whole();
+        let types = Types::new(&permitted, &budget);
+        assert!(types.outline(&permitted).starts_with("Literal[\"x"));
+        assert_eq!(budget.spent(), 1 + 2, "{permitted}");
+        // It is too long for an example, which reads it before its type.
+        assert_eq!(types.placeholder(&permitted), "\"...\"");
+        assert_eq!(budget.spent(), 3 + 1 + 3, "{permitted}");
+    }
+}
+
+#[test]
 fn classes_of_types_that_are_not_shown_are_left_out() {
     assert_eq!(typed(&json!({"anyOf": [object("a"), {}]})), "Any");
     insta::assert_snapshot!(typed(&json!({"anyOf": [object("a"), object("b")]})), @r"

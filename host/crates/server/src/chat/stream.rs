@@ -9,15 +9,18 @@ use serde_json::{Value, json};
 
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, MAX_TEXT_BYTES, Run};
 use airlock_conversation::Delta;
-use airlock_core::threads::{self, INLINE_BYTES};
+use airlock_core::{
+    memory::RequestMemory as _,
+    request_memory::{ChargeRefused, RequestCharge},
+    threads::{self, INLINE_BYTES},
+};
 use airlock_http::{
-    events::{self, Source},
+    events::{self, EventSource},
     memory::AfterWork as _,
     respond::ApiError,
 };
 use airlock_json as json;
-use airlock_model::{ChatForm, ReplyChunk, RequestMemory as _};
-use airlock_requests::{ChargeRefused, RequestCharge};
+use airlock_model::{ChatForm, ReplyChunk};
 use airlock_strings::cut;
 
 /// Data of the last event.
@@ -148,7 +151,7 @@ impl ChatStream {
     }
 }
 
-impl Source for ChatStream {
+impl EventSource for ChatStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(bytes) = self.waiting.pop_front() {
@@ -234,13 +237,14 @@ mod tests {
     use airlock_conversation::Wire;
     use airlock_core::{
         door::{Budget, Caller, Filter, Origin},
+        memory::MemoryBudget,
+        request_memory::Memory,
         tenant::Tenant,
     };
     use airlock_fakes as fake;
     use airlock_ingress::Parts;
-    use airlock_json::RawObject;
-    use airlock_model::{MemoryBudget, Prompt, object};
-    use airlock_requests::Memory;
+    use airlock_json::{RawObject, object};
+    use airlock_model::Prompt;
 
     /// Starts a streamed chat.
     fn run_of(turns: &Value, timeout: Duration) -> Run {
@@ -254,7 +258,7 @@ mod tests {
             shows_rounds: false,
             max_tool_calls: None,
             approver: None,
-            notes: airlock_model::Object::new(),
+            notes: airlock_conversation::Object::new(),
             tokens: agent::TokenVisibility::Hidden,
             names_tools: false,
             reports: None,

@@ -10,9 +10,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use airlock_conversation::Object;
 use airlock_core::tenant::Tenant;
 use airlock_json as json;
-use airlock_model::{Object, Redaction, SentRequest};
+use airlock_model::{Redaction, SentRequest};
 use airlock_strings::{MAX_MESSAGE_BYTES, cut};
 
 /// Memory of a request, and of each exchange, beside its texts, in bytes.

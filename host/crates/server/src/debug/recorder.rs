@@ -9,7 +9,8 @@ use super::{
     records::{DebugRecords, SharedRecord},
 };
 use airlock_agent::RequestObserver;
-use airlock_model::{ExchangeObserver, Object, SentRequest};
+use airlock_conversation::Object;
+use airlock_model::{ExchangeObserver, SentRequest};
 
 /// Records one request, from its first exchange or its end on: requests that are refused before would evict
 /// those that a model was sent. One that is dropped before the end was cancelled.

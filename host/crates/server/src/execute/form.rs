@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use airlock_agent::ResultMessage;
+use airlock_conversation::Object;
 use airlock_core::tool::Answers;
 use airlock_http::respond::ApiError;
-use airlock_model::{Object, object};
+use airlock_json::object;
 use airlock_strings::{MAX_WORD_BYTES, cut};
 
 /// Options of a request, from its query.

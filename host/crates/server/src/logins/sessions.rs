@@ -13,6 +13,7 @@ use crate::App;
 use airlock_core::{
     act::Actor,
     operator::{Operator, Right},
+    request_memory::RequestCharge,
     secret::Secret,
     tenant::Tenant,
 };
@@ -23,7 +24,7 @@ use airlock_http::{
 };
 use airlock_ingress::RequestBody;
 use airlock_operator_api::operator;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_store::{OwnerId, login::UserLogin};
 
 const PATH: &str = "/api/mcp/sessions";

@@ -24,18 +24,17 @@ use super::{
     selection,
 };
 use crate::App;
-use airlock_core::replica::ReplicaId;
+use airlock_core::{memory::MemoryBudget, replica::ReplicaId, request_memory::RequestCharge};
 use airlock_http::{
     body,
-    events::{self, Source},
+    events::{self, EventSource},
     respond::{self, ApiError, Reply},
 };
 use airlock_ingress::{ParkedRequest, Parking, RequestBody, Seat};
 use airlock_mcp_server::{
-    ConnectionRequests, ConnectionSettings, Input, Service, serve_connection,
+    ConnectionRequests, ConnectionSettings, Input, McpService, serve_connection,
 };
-use airlock_model::MemoryBudget;
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::Sender;
 use airlock_wire::error::RpcError;
 
 /// Path of the stream. The name of a client may follow it.
@@ -166,11 +165,11 @@ struct PipeSource {
     texts: mpsc::Receiver<String>,
     /// `None` once the gateway stops or the rights of the client end, which ends the input.
     registered: Option<Registered>,
-    service: Arc<Service>,
+    service: Arc<McpService>,
     lease: StreamLease,
 }
 
-impl Source for PipeSource {
+impl EventSource for PipeSource {
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(endpoint) = self.endpoint.take() {
             return Some(events::typed("endpoint", &endpoint));

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::lease::StreamLease;
-use airlock_http::events::{self, Source};
+use airlock_core::request_memory::RequestCharge;
+use airlock_http::events::{self, EventSource};
 use airlock_mcp_server::{
-    EventReader, Exchange, ListWatch, Listening, Outgoing, STOPPING, Service, list_changed,
+    EventReader, Exchange, ListWatch, Listening, McpService, Outgoing, STOPPING, list_changed,
     no_memory, resource_updated,
 };
-use airlock_requests::RequestCharge;
 use airlock_wire::{headers::LAST_EVENT, message};
 
 /// Time after which a client opens a lost stream again, in milliseconds.
@@ -38,7 +38,7 @@ impl ModernSource {
     }
 }
 
-impl Source for ModernSource {
+impl EventSource for ModernSource {
     async fn next(&mut self) -> Option<Bytes> {
         let outgoing = if let Some(first) = self.first.take() {
             first
@@ -85,7 +85,7 @@ impl LogSource {
     }
 }
 
-impl Source for LogSource {
+impl EventSource for LogSource {
     async fn next(&mut self) -> Option<Bytes> {
         if std::mem::take(&mut self.is_primed) {
             let text = format!("id: {}-0\nretry: {RETRY_MS}\ndata: \n\n", self.reader.stream());
@@ -110,7 +110,7 @@ pub(super) fn last_event(headers: &HeaderMap) -> Option<(u64, u64)> {
 
 /// Stream of a session that waits for notifications.
 pub(super) struct NoticeSource {
-    service: Arc<Service>,
+    service: Arc<McpService>,
     listening: Listening,
     watch: ListWatch,
     has_begun: bool,
@@ -120,7 +120,7 @@ pub(super) struct NoticeSource {
 
 impl NoticeSource {
     pub(super) fn new(
-        service: Arc<Service>,
+        service: Arc<McpService>,
         listening: Listening,
         watch: ListWatch,
         lease: StreamLease,
@@ -137,7 +137,7 @@ impl NoticeSource {
     }
 }
 
-impl Source for NoticeSource {
+impl EventSource for NoticeSource {
     async fn next(&mut self) -> Option<Bytes> {
         if !self.has_begun {
             self.has_begun = true;

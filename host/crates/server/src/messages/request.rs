@@ -11,11 +11,12 @@ use crate::{
 };
 use airlock_agent::recall;
 use airlock_conversation::{
-    Content, Conversation, Item, Media, Part,
+    Content, Conversation, Item, Media, Object, Part,
     chat::{self, ChatDialect},
     messages,
     read::{Path, Untranslatable},
 };
+use airlock_core::{memory::MemoryBudget, request_memory::RequestCharge};
 use airlock_http::{
     alias::BelowAnthropic,
     body,
@@ -23,9 +24,9 @@ use airlock_http::{
     work,
 };
 use airlock_ingress::RequestBody;
-use airlock_json::{self as json, RawObject};
-use airlock_model::{MemoryBudget, Object, Prompt, weight};
-use airlock_requests::{RequestCharge, Sender};
+use airlock_json::{self as json, RawObject, weight::weight};
+use airlock_model::Prompt;
+use airlock_requests::Sender;
 use airlock_responses::{BuiltinTools, dropped_type};
 
 /// Name of the provider to which a model without a provider's name goes, below `/anthropic`.
@@ -342,7 +343,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_model::object;
+    use airlock_json::object;
 
     fn conversation(more: &Value) -> Conversation {
         let mut request = object(json!({"model": "m", "max_tokens": 9, "messages": []}));

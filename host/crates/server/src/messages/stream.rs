@@ -10,16 +10,19 @@ use serde_json::{Value, json};
 use super::after_calls;
 use crate::chat::describe;
 use airlock_agent::{EXTENSION, Event, Run};
-use airlock_conversation::{Delta, messages::EventWriter};
-use airlock_core::threads;
+use airlock_conversation::{Delta, Object, messages::EventWriter};
+use airlock_core::{
+    memory::RequestMemory as _,
+    request_memory::{ChargeRefused, RequestCharge},
+    threads,
+};
 use airlock_http::{
-    events::{self, Source},
+    events::{self, EventSource},
     memory::AfterWork as _,
     respond::{ApiError, RequestId},
 };
 use airlock_json as json;
-use airlock_model::{Object, ReplyChunk, RequestMemory as _};
-use airlock_requests::{ChargeRefused, RequestCharge};
+use airlock_model::ReplyChunk;
 
 /// Number of copies in memory of a text: in the reply, and in the text of its event.
 const COPIES: usize = 2;
@@ -166,7 +169,7 @@ impl MessageStream {
     }
 }
 
-impl Source for MessageStream {
+impl EventSource for MessageStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -209,10 +212,8 @@ mod tests {
 
     use super::*;
     use airlock_conversation::chat::ReplyReader;
-    use airlock_core::tenant::Tenant;
-    use airlock_json::weight::object_weight;
-    use airlock_model::object;
-    use airlock_requests::Memory;
+    use airlock_core::{request_memory::Memory, tenant::Tenant};
+    use airlock_json::{object, weight::object_weight};
 
     fn translation(bytes: usize) -> (Translation, RequestCharge) {
         let memory = Memory::new(bytes);

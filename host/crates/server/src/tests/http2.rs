@@ -3,7 +3,7 @@
 use tokio::io::AsyncRead;
 
 use super::*;
-use airlock_requests::{Memory, REQUEST_BYTES};
+use airlock_core::request_memory::{Memory, REQUEST_BYTES};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const DATA: u8 = 0;

@@ -226,7 +226,7 @@ async fn members_and_items_that_chat_cannot_express_reach_the_provider_and_the_c
         "truncation": "auto", "include": ["file_search_call.results"], "text": {"verbosity": "low"},
         "reasoning": {"summary": "detailed"}, "unknown": {"a": 1},
     });
-    let mut request = airlock_model::object(members.clone());
+    let mut request = airlock_json::object(members.clone());
     request.insert("input".to_owned(), json!([compaction, {"role": "user", "content": "go"}]));
     let (status, response) = gateway.respond(request.into()).await;
     assert_eq!(status, 200, "{response}");
@@ -292,8 +292,8 @@ async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_w
             "Tools are a parameter of the request",
         ),
     ] {
-        let mut request = airlock_model::object(json!({"input": "go"}));
-        request.extend(airlock_model::object(members.clone()));
+        let mut request = airlock_json::object(json!({"input": "go"}));
+        request.extend(airlock_json::object(members.clone()));
         let (status, answer) = gateway.respond(request.into()).await;
         assert_eq!(
             (status, &answer["error"]["param"]),
@@ -318,8 +318,8 @@ async fn a_fallback_that_cannot_take_the_request_is_skipped_and_one_that_can_is_
             provider("chat", &second.base_url, Apis::Chat, &[]),
         ])
         .await;
-        let mut request = airlock_model::object(json!({"input": "go"}));
-        request.extend(airlock_model::object(member));
+        let mut request = airlock_json::object(json!({"input": "go"}));
+        request.extend(airlock_json::object(member));
         let (found, response) = gateway.respond(request.into()).await;
         assert_eq!(found, status, "{response}");
         assert!(first.requests().await[0].starts_with("POST /v1/responses "));

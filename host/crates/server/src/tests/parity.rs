@@ -6,7 +6,8 @@ mod wires;
 use self::wires::{CONVERSATIONS, WIRES};
 use super::*;
 use airlock_conversation::{Reply, chat::ReplyReader};
-use airlock_model::{ChatForm, object};
+use airlock_json::object;
+use airlock_model::ChatForm;
 
 /// Conversations: a name, and the answers of the model, one for each number of results.
 fn conversations() -> Vec<(&'static str, Value)> {

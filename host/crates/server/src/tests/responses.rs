@@ -72,7 +72,7 @@ impl Gateway {
 
     /// Returns the events of a streamed response: type and data of each.
     pub(super) async fn stream(&self, members: Value) -> Vec<(String, Value)> {
-        let mut members = airlock_model::object(members);
+        let mut members = airlock_json::object(members);
         members.insert("stream".to_owned(), true.into());
         let reply = self.send(Method::POST, PATH, &[], &body(members.into())).await;
         assert_eq!(reply.headers()["content-type"], "text/event-stream");
@@ -97,8 +97,8 @@ fn parsed(event: &str) -> (String, Value) {
 }
 
 fn body(members: Value) -> String {
-    let mut body = airlock_model::object(json!({"model": "demo/m"}));
-    body.extend(airlock_model::object(members));
+    let mut body = airlock_json::object(json!({"model": "demo/m"}));
+    body.extend(airlock_json::object(members));
     Value::from(body).to_string()
 }
 

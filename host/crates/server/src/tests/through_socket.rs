@@ -15,8 +15,10 @@ use airlock_ingress::{SOCKET_CONNECTIONS, socket};
 
 const CLIENTS: &str = "/api/mcp/clients";
 const RELOAD: &str = "/api/mcp/client/changed/reload";
+/// Maximum bytes of a response in these tests, which have small catalogs.
 const MAX_BYTES: usize = 100_000;
-const MAX_WINDOW: u32 = 1 << 20;
+/// Bytes that a client permits the gateway to send on a stream, once it does: more than a response has.
+const WINDOW_BYTES: u32 = 1 << 20;
 
 /// A gateway with a socket.
 struct WithSocket {
@@ -172,7 +174,7 @@ async fn a_drain_removes_the_socket_and_lets_its_responses_end() {
     let mut stream = with_socket.connect(&sent).await;
     http2::next(&mut stream, HEADERS).await;
     let path = with_socket.path.clone();
-    let window = http2::frame(WINDOW_UPDATE, 0, 1, &u32::to_be_bytes(MAX_WINDOW));
+    let window = http2::frame(WINDOW_UPDATE, 0, 1, &u32::to_be_bytes(WINDOW_BYTES));
     let read = async {
         http2::next(&mut stream, GOAWAY).await;
         assert!(!path.exists(), "no new connection may wait for it");

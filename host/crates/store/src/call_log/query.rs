@@ -6,11 +6,12 @@
 use std::fmt::Write as _;
 
 use super::row::{CallStatus, LogKind};
-use crate::sql::{Param, Row, Sql, SqlResult, numbered, params};
+use airlock_database::sql::{Param, Row, Sql, SqlResult, numbered, params};
 
 /// Newest rows of a period that a query reads. With it, a query of a file takes some tenths of a second.
 pub const MAX_SCANNED: u32 = 250_000;
-/// Maximum values of one filter.
+/// Maximum values of one filter. In a statement, a list of several values has this many parameters,
+/// so that its text does not depend on how many an operator sends.
 pub const MAX_VALUES: usize = 16;
 
 /// Rows of a log. An empty list selects all values.

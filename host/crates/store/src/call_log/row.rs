@@ -1,6 +1,6 @@
 //! The rows of both logs, and their columns.
 
-use crate::sql::{Row, SqlResult};
+use airlock_database::sql::{Row, SqlResult};
 
 airlock_strings::named_enum! {
     /// State of a call. The names are those in the database and in the API.

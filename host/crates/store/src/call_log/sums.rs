@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 
 use super::{
-    query::{LogFilter, Selected},
+    query::{LogFilter, MAX_VALUES, Selected},
     row::LogKind,
 };
-use crate::sql::{Param, Row, Sql, SqlResult};
+use airlock_database::sql::{Param, Row, Sql, SqlResult};
 
-/// Maximum parts of a period.
+/// Maximum parts of a period, whose length a query chooses. With 16 groups in each, a histogram has
+/// 8,000 sums.
 pub const MAX_BUCKETS: i64 = 500;
-/// Maximum groups in each part of a period: the values that a statement has room for.
+/// Maximum groups in each part of a period. A statement selects their rows by a list of their values,
+/// which has room for [`MAX_VALUES`].
 const MAX_GROUPS: u32 = 16;
+const _: () = assert!(MAX_GROUPS as usize <= MAX_VALUES);
 /// Maximum values of one kind that are listed.
 const LISTED_VALUES: u32 = 1_000;
 

@@ -10,13 +10,14 @@ use super::row::{
     CallContents, CallStatus, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall,
     MODEL_COLUMNS, TOOL_COLUMNS,
 };
-use crate::{
+use airlock_database::{
     columns::milliseconds,
     seal::{Sealer, SecretPlace},
     sql::{InsertText, Param, Sql, SqlResult, first, numbered, params},
 };
 
-/// Maximum rows that one change erases or removes, so that it stays quick.
+/// Maximum rows that one change erases or removes. Other changes of a file wait meanwhile, and it
+/// overwrites the contents, up to 2 MiB of each row.
 pub const MAX_ERASED: usize = 1_000;
 /// Longer than any call. One that has not ended by then was cut off with its gateway.
 const LONGEST_CALL: Duration = Duration::from_hours(25);

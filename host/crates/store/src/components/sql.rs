@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use super::{ComponentDigest, MAX_COMPONENT_BYTES, MAX_UNUSED_BYTES, MAX_USED_BYTES, PART_BYTES};
-use crate::{
+use airlock_database::{
     columns::{signed, unsigned},
     sql::{Row, Sql, SqlResult, first, params},
 };

@@ -1,9 +1,9 @@
 use super::*;
 use crate::{
     entries::{EntryChange, EntryChanged, EntryKind, EntryValue},
-    sql::{first, params},
     tests::home::{TestHome, on_both},
 };
+use airlock_database::sql::{first, params};
 
 on_both! {
     a_component_is_read_as_it_was_stored_and_twice_is_once,

@@ -10,12 +10,12 @@ use crate::{
     kv::Opener,
     login::{LoginId, UpstreamLogin},
     responses::{NewResponse, ResponseBounds, Texts},
-    schema::VERSION,
     tests::{
         home::{TestHome, on_both},
         sums,
     },
 };
+use airlock_database::schema::VERSION;
 
 const ANN: [u8; 32] = [1; 32];
 const BOUNDS: ResponseBounds = ResponseBounds {

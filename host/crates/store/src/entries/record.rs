@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::{EntryKind, EntryValue, LimitChange, MAX_RECORDED, RecordedChange};
-use crate::{
-    SealError,
+use crate::SealError;
+use airlock_database::{
     seal::{Sealer, SecretPlace},
     sql::{Row, Sql, SqlResult, first, params},
 };
@@ -13,7 +13,20 @@ use crate::{
 const LISTED_BYTES: i64 = 8 << 20;
 /// Maximum number of changes that one change removes from the record. It adds one.
 const PURGED_AT_ONCE: u32 = 16;
-/// Stands for a document that could not be opened when its entry was changed. No JSON is empty.
+/// Maximum bytes of the documents of all changes, of which each may have two of 1 MiB: without it, they
+/// would take 20 GB. The changes themselves stay in the record.
+const MAX_DOCUMENTS_BYTES: i64 = 256 << 20;
+/// Bytes of documents after which a change removes no further ones. It adds less.
+const FORGOTTEN_BYTES: i64 = 8 << 20;
+/// Maximum number of changes whose documents one change removes.
+const FORGOTTEN_AT_ONCE: u32 = 256;
+/// Maximum bytes of the documents of a change that are kept in any case.
+const SMALL_BYTES: i64 = 256;
+/// Bytes of the documents of a change.
+const BYTES: &str =
+    "coalesce(octet_length(before_document), 0) + coalesce(octet_length(after_document), 0)";
+/// Stands for a document that could not be opened when its entry was changed, or had no room any more. No
+/// JSON is empty.
 pub(super) const NOT_KEPT: &str = "";
 
 /// A change to record.
@@ -34,7 +47,7 @@ pub(super) fn revision(sql: &Sql<'_>) -> SqlResult<i64> {
 }
 
 /// Records a change, and removes those that are too old. Returns its number. The caller has the lock of
-/// all changes, [`Subject::SETTINGS`](crate::sql::Subject::SETTINGS).
+/// all changes, [`Subject::SETTINGS`](airlock_database::sql::Subject::SETTINGS).
 pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> SqlResult<i64> {
     let latest = "SELECT id FROM setting_change ORDER BY id DESC LIMIT 1";
     let id = sql.find::<i64>(latest, &[], first)?.unwrap_or_default() + 1;
@@ -59,6 +72,7 @@ pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> Sql
     ];
     sql.run(insert, values)?;
     purge(sql, id)?;
+    forget_documents(sql, sealer, MAX_DOCUMENTS_BYTES)?;
     Ok(id)
 }
 
@@ -110,6 +124,42 @@ fn purge(sql: &Sql<'_>, id: i64) -> SqlResult<()> {
     sql.run(delete, params![oldest, PURGED_AT_ONCE, revision(sql)?]).map(drop)
 }
 
+/// Removes the oldest documents if those of all changes have more than `most_bytes` bytes. They are removed in
+/// parts, because they are overwritten, and those of small changes stay. In the place of a removed document,
+/// its change has [`NOT_KEPT`].
+pub(super) fn forget_documents(sql: &Sql<'_>, sealer: &Sealer, most_bytes: i64) -> SqlResult<()> {
+    let beyond = format!(
+        "SELECT max(id) FROM (SELECT id, CAST(sum({BYTES}) OVER (ORDER BY id DESC) AS BIGINT) \
+         AS bytes FROM setting_change) AS recorded WHERE bytes > ?1"
+    );
+    let Some(last) = sql.one(&beyond, params![most_bytes], first::<Option<i64>>)? else {
+        return Ok(());
+    };
+    let select = format!(
+        "SELECT id, {BYTES} FROM setting_change WHERE id <= ?1 AND {BYTES} > {SMALL_BYTES} \
+         ORDER BY id LIMIT ?2"
+    );
+    let mut forgotten = Vec::new();
+    let mut bytes = 0;
+    sql.each(&select, params![last, FORGOTTEN_AT_ONCE], |row| {
+        forgotten.push(row.get::<i64>(0)?);
+        bytes += row.get::<i64>(1)?;
+        let is_enough = bytes >= FORGOTTEN_BYTES;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    sql.overwrite_deleted()?;
+    for column in ["before_document", "after_document"] {
+        let update = format!(
+            "UPDATE setting_change SET {column} = ?2 WHERE id = ?1 AND {column} IS NOT NULL"
+        );
+        for &id in &forgotten {
+            let not_kept = sealer.seal(&place(id, column), NOT_KEPT)?;
+            sql.run(&update, params![id, &not_kept])?;
+        }
+    }
+    Ok(())
+}
+
 const SELECT: &str = "SELECT id, at_ms, actor, action, kind, name, has_before, before_replaces, \
                       before_document, has_after, after_replaces, after_document FROM setting_change";
 
@@ -129,12 +179,11 @@ pub(super) fn list(
 /// Returns the last change of a list; `None` if there is none. Reads the sizes of documents alone: a
 /// server would send all documents, also those that are not wanted any more.
 fn last_listed(sql: &Sql<'_>, before: i64, limit: u32) -> SqlResult<Option<i64>> {
-    let select = "SELECT id, coalesce(octet_length(before_document), 0) \
-                  + coalesce(octet_length(after_document), 0) \
-                  FROM setting_change WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+    let select =
+        format!("SELECT id, {BYTES} FROM setting_change WHERE id < ?1 ORDER BY id DESC LIMIT ?2");
     let mut last = None;
     let mut bytes = 0;
-    sql.each(select, params![before, limit], |row| {
+    sql.each(&select, params![before, limit], |row| {
         last = Some(row.get(0)?);
         bytes += row.get::<i64>(1)?;
         let is_enough = bytes >= LISTED_BYTES;

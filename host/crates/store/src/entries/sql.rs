@@ -5,9 +5,9 @@ use super::{
     MAX_ENTRIES, MAX_ENTRIES_BYTES, UnreadableEntry,
     record::{self, NewChange},
 };
-use crate::{
+use crate::components::sql::{Assigned, assign};
+use airlock_database::{
     columns::{size, unsigned},
-    components::sql::{Assigned, assign},
     revision::{self, ChangeKind},
     seal::{Sealer, SecretPlace},
     sql::{Row, Sql, SqlResult, params},

@@ -4,9 +4,9 @@ use super::*;
 use crate::{
     SealError, SealKey,
     operators::{OperatorAdded, StoredOperator},
-    sql::{first, params},
     tests::home::{TestHome, on_both},
 };
+use airlock_database::sql::{first, params};
 
 const DIGEST: [u8; 32] = [7; 32];
 
@@ -55,6 +55,7 @@ on_both! {
     the_record_is_read_page_by_page,
     a_change_of_what_a_limit_counts_is_recorded_and_leaves_the_revision,
     the_record_keeps_the_newest_changes_and_the_revision,
+    the_oldest_documents_of_the_record_make_room_and_their_changes_stay,
     entries_have_a_bounded_number,
     documents_have_bounded_sizes,
     with_a_key_no_document_is_readable_in_the_database,
@@ -224,6 +225,31 @@ async fn the_record_keeps_the_newest_changes_and_the_revision(home: TestHome) {
     assert_eq!(id, count + 22);
     assert_eq!(ids(&database).await, (count, 23));
     assert_eq!(database.entries().await.expect("read").revision, id);
+}
+
+async fn the_oldest_documents_of_the_record_make_room_and_their_changes_stay(mut home: TestHome) {
+    home.set_keys(1, &[]);
+    let database = home.open().await;
+    let [small, large] = [1, 1_000].map(|length| value(&"x".repeat(length)));
+    for after in [&small, &large, &small, &large] {
+        done(&database, "a", Some(after.clone())).await;
+    }
+    done(&database, "a", None).await;
+    let sealer = database.sealer();
+    // The last two changes have a large document each, and their seals.
+    let forgetting =
+        database.write(Subject::SETTINGS, move |sql| record::forget_documents(sql, &sealer, 3_000));
+    forgetting.await.expect("written");
+    let listed = database.recorded_changes(None, 9).await.expect("read");
+    let listed: Vec<_> = listed.into_iter().map(|change| [change.before, change.after]).collect();
+    let expected = [
+        [Ok(Some(large.clone())), Ok(None)],
+        [Ok(Some(small.clone())), Ok(Some(large))],
+        [Err(SealError::NotKept), Err(SealError::NotKept)],
+        [Err(SealError::NotKept), Err(SealError::NotKept)],
+        [Ok(None), Ok(Some(small))],
+    ];
+    assert_eq!(listed, expected);
 }
 
 /// Returns the number of recorded changes, and the first of their numbers.

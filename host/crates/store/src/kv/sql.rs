@@ -10,7 +10,7 @@ pub(super) use self::{
     sweep::{purge_store, stores_with_expired},
 };
 use super::{ENTRY_OVERHEAD_BYTES, Id, KvError, TransferError};
-use crate::{
+use airlock_database::{
     columns::{milliseconds, signed, unsigned},
     sql::{Row, Sql, SqlResult, first, params},
 };

@@ -6,7 +6,8 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{Id, sql};
-use crate::{database::Database, error::Unavailable, lazy::LazyDatabase};
+use crate::{database::Database, lazy::LazyDatabase};
+use airlock_database::error::Unavailable;
 
 /// Interval at which expired entries are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
@@ -77,12 +78,12 @@ mod tests {
     use super::*;
     use crate::{
         kv::Opener,
-        sql::{first, params},
         tests::{
             home::{TestHome, on_both},
             sums,
         },
     };
+    use airlock_database::sql::{first, params};
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -9,10 +9,8 @@ use std::collections::BTreeSet;
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::{
-    sql::{first, params},
-    tests::home::{TestHome, on_both},
-};
+use crate::tests::home::{TestHome, on_both};
+use airlock_database::sql::{first, params};
 
 /// A database, and its clock.
 struct KvBench {
@@ -30,7 +28,7 @@ impl KvBench {
         Self { database: home.open().await, home }
     }
 
-    fn store(&self, max_bytes: u64) -> Store {
+    fn store(&self, max_bytes: u64) -> PluginStore {
         self.database.kv("plugin", "store", Opener::Own([1; 32]), max_bytes)
     }
 
@@ -46,7 +44,7 @@ impl KvBench {
     }
 }
 
-async fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
+async fn value(store: &PluginStore, key: &str) -> Option<Vec<u8>> {
     store.get(key).await.expect("read").map(|entry| entry.value)
 }
 
@@ -229,7 +227,7 @@ async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry
     assert_eq!(value(&bench.store(ROOM), "n").await, Some(320_u64.to_be_bytes().to_vec()));
 }
 
-async fn increment(store: &Store) {
+async fn increment(store: &PluginStore) {
     loop {
         let entry = store.get("n").await.expect("read");
         let (number, version) = entry.map_or((0, 0), |entry| {
@@ -338,7 +336,7 @@ async fn pages_list_every_key_once_in_the_order_of_its_bytes(home: TestHome) {
     );
 }
 
-async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
+async fn all(store: &PluginStore, prefix: &str, limit: u32) -> Vec<String> {
     let mut keys = Vec::new();
     let mut cursor = None;
     loop {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     CountSelection, Counts, ReservationKey, StoredCount, StoredExtra, StoredReservation, buckets,
 };
-use crate::{
+use airlock_database::{
     columns::{signed, unsigned},
     sql::{Param, Row, Sql, SqlResult, numbered, params},
 };

@@ -1,6 +1,6 @@
 //! Names of logins.
 
-use crate::owner::OwnerId;
+use airlock_database::owner::OwnerId;
 use airlock_strings::from_hex;
 
 /// Names a login.

@@ -2,7 +2,7 @@
 //! columns but for the holder.
 
 use super::{LoginHolder, LoginId, UpstreamLogin};
-use crate::{
+use airlock_database::{
     revision::ChangeKind,
     seal::{SealError, Sealer, SecretPlace},
     sql::{Param, Row, Sql, SqlResult, Subject, numbered},

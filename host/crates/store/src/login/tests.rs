@@ -1,8 +1,9 @@
 use super::*;
 use crate::{
-    SealError, SealKey, schema,
+    SealError, SealKey,
     tests::home::{TestHome, on_both},
 };
+use airlock_database::schema;
 
 fn login(access_token: &str) -> UpstreamLogin {
     UpstreamLogin {

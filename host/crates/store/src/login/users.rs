@@ -4,8 +4,10 @@ use super::{LoginId, UpstreamLogin, id::owner, key};
 use crate::{
     database::Database,
     entries::MAX_LISTED,
-    error::Unavailable,
     login_link::{LinkDigest, use_up},
+};
+use airlock_database::{
+    error::Unavailable,
     owner::OwnerId,
     revision::ChangeKind,
     sql::{Param, Row, Sql, SqlResult, Subject, params},

@@ -8,7 +8,7 @@ mod room;
 
 pub(super) use self::find::find;
 use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, RecallBounds};
-use crate::{
+use airlock_database::{
     columns::{milliseconds, signed},
     owner::OwnerId,
     sql::{Sql, SqlResult, first, params},

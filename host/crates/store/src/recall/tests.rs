@@ -3,10 +3,8 @@
 use std::{convert::Infallible, time::Duration};
 
 use super::*;
-use crate::{
-    sql::first,
-    tests::home::{TestHome, on_both},
-};
+use crate::tests::home::{TestHome, on_both};
+use airlock_database::sql::first;
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];

@@ -10,10 +10,10 @@ use crate::{
     login::{LoginId, RefreshClaim, UpstreamLogin},
     operator_session::NewOperatorLogin,
     operators::StoredOperator,
-    sql::params,
     tests::home::{TestHome, on_both, until_one_waits},
 };
 use airlock_core::secret::Secret;
+use airlock_database::sql::params;
 
 /// More than a page.
 const LOGINS: u8 = 40;

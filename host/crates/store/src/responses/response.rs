@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::Unavailable;
+use airlock_database::error::Unavailable;
 
 /// Bytes that are counted for a response besides its texts: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;

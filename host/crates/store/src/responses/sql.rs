@@ -8,7 +8,7 @@ mod room;
 
 pub(super) use self::read::{conversation, get, lists};
 use super::{NewResponse, OVERHEAD_BYTES, PutError, ResponseBounds, Texts};
-use crate::{
+use airlock_database::{
     columns::{milliseconds, signed, unsigned},
     owner::OwnerId,
     sql::{Sql, SqlResult, first, params},

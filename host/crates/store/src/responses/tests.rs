@@ -4,10 +4,10 @@ use std::{convert::Infallible, time::Duration};
 
 use super::*;
 use crate::{
-    Settings, schema,
-    sql::first,
+    Settings,
     tests::home::{TestHome, on_both},
 };
+use airlock_database::{schema, sql::first};
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];

@@ -2,11 +2,10 @@
 
 use airlock_core::run::Position;
 
-use crate::{
-    database::Database,
+use crate::{database::Database, page::count_fitting};
+use airlock_database::{
     error::Unavailable,
     owner::OwnerId,
-    page::count_fitting,
     sql::{Row, Sql, SqlResult, first, params},
 };
 

@@ -6,7 +6,7 @@ use super::{
     sql::{call, read},
     stored::StoredRun,
 };
-use crate::{
+use airlock_database::{
     columns::unsigned,
     owner::OwnerId,
     sql::{Row, Sql, SqlResult, first, params},

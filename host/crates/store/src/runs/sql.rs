@@ -19,7 +19,7 @@ use self::{
     tx::{Done, about},
 };
 use super::stored::{NewRun, RunDecision, RunError, RunStep, StoredRun};
-use crate::{columns::milliseconds, revision::ChangeKind};
+use airlock_database::{columns::milliseconds, revision::ChangeKind};
 
 impl Tx<'_> {
     /// Makes steps of the process of `epoch`. If the run stops with them, room is made; beyond the

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use airlock_core::run::{Call, Called, Lease, Position, Refused};
 
 use super::tools::ScriptTools;
-use crate::error::Unavailable;
+use airlock_database::error::Unavailable;
 
 /// Bounds on stored runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

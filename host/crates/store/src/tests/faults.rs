@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 
 use crate::{
     Database, Location, OpenError, Settings, Unavailable,
-    kv::{KvError, Opener, Store},
-    sql::{OPERATION, SqlError, Subject, first, params},
+    kv::{KvError, Opener, PluginStore},
     tests::home::TestHome,
 };
+use airlock_database::sql::{OPERATION, SqlError, Subject, first, params};
 
 fn location(server: &TestServer) -> Location {
     server.url().parse().expect("a URL")
@@ -21,12 +21,12 @@ async fn open(server: &TestServer) -> Database {
     Database::open(Settings::at(location(server))).await.expect("it is opened")
 }
 
-fn store(database: &Database) -> Store {
+fn store(database: &Database) -> PluginStore {
     database.kv("p", "s", Opener::Own([1; 32]), 1 << 20)
 }
 
 /// Sets an entry until that succeeds, as a client would. Fails if it takes too long.
-async fn set_again(store: &Store) {
+async fn set_again(store: &PluginStore) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while let Err(error) = store.set("k", vec![2], None, None).await {
         assert!(Instant::now() < deadline, "{error:?}");

@@ -5,10 +5,8 @@ use std::time::Duration;
 use airlock_test_postgres::TestDatabase;
 use tempfile::TempDir;
 
-use crate::{
-    Database, Location, SealKey, Seals, Settings, lane::PARTY_CONNECTIONS, sql::first,
-    tests::clock::TestClock,
-};
+use crate::{Database, Location, SealKey, Seals, Settings, tests::clock::TestClock};
+use airlock_database::{lane::PARTY_CONNECTIONS, sql::first};
 
 /// A database of one test, with a clock that moves only when the test moves it. It may be opened
 /// several times.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     Database, Settings,
-    kv::{Opener, Store},
+    kv::{Opener, PluginStore},
     tests::{
         home::{TestHome, on_both},
         sums,
@@ -21,7 +21,7 @@ const LOCATION: &str = "AIRLOCK_TEST_LOCATION";
 /// Keys that the process has written when it is killed, in each round.
 const KEYS: usize = 40;
 
-fn store(database: &Database) -> Store {
+fn store(database: &Database) -> PluginStore {
     database.kv("p", "s", Opener::Own([1; 32]), 1 << 30)
 }
 

@@ -6,10 +6,12 @@ use futures_util::future::{BoxFuture, join_all};
 
 use crate::{
     Database, Unavailable,
-    lane::{GATEWAY_PLACES, MAX_PLACES},
     limits::CountSelection,
-    sql::Subject,
     tests::home::{TestHome, on_both},
+};
+use airlock_database::{
+    lane::{GATEWAY_PLACES, MAX_PLACES},
+    sql::Subject,
 };
 
 on_both! {

@@ -10,10 +10,8 @@ use airlock_test_postgres::{TestDatabase, TestPooler};
 use futures_util::future::join_all;
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::{
-    Database, Location, OpenError, ServerUrl, Settings,
-    changes::ChangeKind,
-    kv::Opener,
+use crate::{Database, Location, OpenError, ServerUrl, Settings, changes::ChangeKind, kv::Opener};
+use airlock_database::{
     open, revision,
     sql::{Subject, first, params},
 };

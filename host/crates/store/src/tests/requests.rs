@@ -10,9 +10,9 @@ use crate::{
     recall::{NewRecord, Recall, RecallBounds},
     responses::{NewResponse, ResponseBounds, Texts},
     runs::{NewRun, RunBounds, RunStep, ScriptTools},
-    sql::{Subject, first},
     tests::{home::TestHome, sums},
 };
+use airlock_database::sql::{Subject, first};
 
 const ANN: [u8; 32] = [1; 32];
 const DAY: Duration = Duration::from_hours(24);

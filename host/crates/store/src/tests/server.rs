@@ -4,12 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 
-use crate::{
-    Database, OpenError, Settings,
-    login::LoginId,
+use crate::{Database, OpenError, Settings, login::LoginId, tests::home::TestHome};
+use airlock_database::{
     schema::VERSION,
     sql::{Subject, first, params},
-    tests::home::TestHome,
 };
 
 /// Opens the database as a gateway does.

@@ -1,6 +1,7 @@
 //! Sums that statements keep, compared with what they are the sums of.
 
-use crate::{Database, sql::first};
+use crate::Database;
+use airlock_database::sql::first;
 
 /// Statements that count the rows with a wrong sum, each with the name of the sum.
 const WRONG: [(&str, &str); 8] = [

@@ -6,7 +6,8 @@ use airlock_test_postgres::TestServer;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::{Database, OpenError, Settings, sql::first};
+use crate::{Database, OpenError, Settings};
+use airlock_database::sql::first;
 
 /// An authority, in a file of a directory.
 struct Authority {

@@ -14,7 +14,8 @@ use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 use super::queue::DropCounter;
 use crate::settings::Collector;
 
-/// Maximum size of a collector's response. A transport fails beyond it.
+/// Maximum size of a collector's response, in bytes. It is held in memory, and has a message of
+/// some words. A transport fails beyond it.
 pub const MAX_RESPONSE_BYTES: usize = 64 << 10;
 /// Type of the messages.
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");

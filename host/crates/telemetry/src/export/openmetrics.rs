@@ -3,11 +3,10 @@
 //! The reader takes what the registry has: `HELP`, `TYPE` and `UNIT` before the samples of each family, and no
 //! timestamps. What it does not understand it leaves out.
 
-/// Maximum size of a text, in bytes. Of a longer one, whole lines are read, and the samples of the rest are
-/// [counted](left_out).
+/// Maximum size of a text, in bytes. It has samples of each tool and model that was used, and is in
+/// memory together with these samples and the message of them. Of a longer one, whole lines are
+/// read, and the samples of the rest are [counted](left_out).
 const MAX_TEXT_BYTES: usize = 16 << 20;
-/// Maximum labels of a sample.
-const MAX_LABELS: usize = 32;
 
 /// Kind of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,9 +111,7 @@ fn labels(mut text: &str) -> Option<(Vec<(&str, String)>, &str)> {
         text = text.strip_prefix(',').unwrap_or(text);
         let (name, rest) = text.split_once("=\"")?;
         let (value, rest) = quoted(rest)?;
-        if labels.len() < MAX_LABELS {
-            labels.push((name, value));
-        }
+        labels.push((name, value));
         text = rest;
     }
 }

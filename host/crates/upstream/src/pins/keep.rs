@@ -16,8 +16,11 @@ use tracing::warn;
 
 use super::{AcceptError, Definition, decide::Pinned, definition::on_blocking_thread};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
-use airlock_core::tool::{ClientName, ToolDefinition};
-use airlock_lock::{FileVersion, Lock, LockError, LockedTool, file_version};
+use airlock_core::{
+    file_version::FileVersion,
+    tool::{ClientName, ToolDefinition},
+};
+use airlock_lock::{Lock, LockError, LockedTool, file_version};
 use airlock_store::{Database, LazyDatabase, OpenError, Unavailable, upstream::UpstreamPin};
 use airlock_strings::with_causes;
 

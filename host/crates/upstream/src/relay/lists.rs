@@ -143,7 +143,7 @@ impl ListedOffers {
         self.tree_bytes += cost.tree_bytes;
         let text = scrubber.json(text.as_bytes()).ok_or("an item has a number out of range")?;
         let (object, _) = RawObject::parse(text.into_owned(), &caps)
-            .map_err(|_| "an item is no object, or has too many members")?;
+            .map_err(|_| "an item is not an object, or has too many members")?;
         repaired(object, kind)
     }
 }

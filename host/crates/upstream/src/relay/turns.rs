@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    limits::{MAX_SUBSCRIPTIONS, SUBSCRIBING},
-    subscriptions::Hub,
+    limits::{MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS, SUBSCRIBING},
+    subscriptions::{Hub, uri_bytes},
 };
 use airlock_core::tenant::Tenant;
 use airlock_wire::method;
@@ -53,9 +53,11 @@ impl Turns {
         let mut ended: BTreeSet<_> =
             self.asked.iter().filter(|uri| !hub.has(uri)).cloned().collect();
         // A server that does not answer would let them grow without end. Its reports about the rest are ignored.
-        while ended.len() > MAX_SUBSCRIPTIONS
+        let mut ended_bytes: usize = ended.iter().map(|uri| uri_bytes(uri)).sum();
+        while (ended.len() > MAX_SUBSCRIPTIONS || ended_bytes > MAX_SUBSCRIPTION_BYTES)
             && let Some(uri) = ended.pop_last()
         {
+            ended_bytes -= uri_bytes(&uri);
             self.asked.remove(&uri);
         }
         let mut parties: HashMap<TurnHolder, _> = wanted.chain([(None, ended)]).collect();
@@ -164,6 +166,26 @@ mod tests {
         let ended = started(&mut turns, &hub);
         assert_eq!(uris(&ended), BTreeSet::from(["b:1"]), "one at a time");
         assert_eq!(ended[0].method(), "resources/unsubscribe");
+    }
+
+    #[test]
+    fn subscriptions_that_a_silent_server_does_not_end_are_bounded_in_bytes() {
+        let hub = Hub::default();
+        let mut turns = Turns::default();
+        for round in 0..3 {
+            let uris = (0..200).map(|n| format!("{round}:{n:04094}"));
+            let _held: Vec<_> = uris.map(|uri| subscribe(&hub, &tenant(1), &uri)).collect();
+            turns.read(&hub);
+            while let Some(change) = turns.begin(&hub) {
+                // The first request to end one is never answered.
+                if change.party.is_some() {
+                    turns.end(&change);
+                }
+            }
+        }
+        turns.read(&hub);
+        let each = uri_bytes(&"0".repeat(4 << 10));
+        assert_eq!(turns.asked.len(), MAX_SUBSCRIPTION_BYTES / each);
     }
 
     #[test]

@@ -68,8 +68,8 @@ pub(super) struct Rank {
 /// A call that counts as in flight at an instance until this is dropped.
 pub(super) struct Occupied(Arc<Instance>);
 
-/// A call that is waited for. Dropping it before it has ended means that the call was given up: it has
-/// reached its deadline, or its caller has left.
+/// A call that a caller waits for. Dropping it before the end abandons the call: it has reached its deadline, or its
+/// caller has disconnected.
 pub(super) struct Awaited {
     instance: Arc<Instance>,
     began: Instant,
@@ -204,8 +204,8 @@ impl Instance {
         Occupied(self.clone())
     }
 
-    /// Begins to wait for a call until `deadline`. One that is given up while it `is_parked` causes no
-    /// suspicion.
+    /// Begins to wait for a call until `deadline`. A call that is abandoned while it `is_parked` does not count
+    /// against the instance.
     pub(super) fn awaited(
         self: &Arc<Self>,
         deadline: Instant,

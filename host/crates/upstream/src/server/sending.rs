@@ -39,7 +39,7 @@ use airlock_wire::method;
 pub(super) struct Sending {
     pub(super) call: Admitted,
     pub(super) permitted: QuestionKinds,
-    /// Time at which its caller gives it up, unless it is parked until then.
+    /// Time at which its caller abandons it, unless it is parked by then.
     pub(super) deadline: Instant,
     /// Parameters that resume a call, besides those of the call.
     pub(super) parameters: Vec<(&'static str, String)>,

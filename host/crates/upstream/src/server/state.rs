@@ -65,7 +65,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Creates a server that is not connected, whose calls run on `runtime`: for its `users`, if it acts
-    /// for them. It goes on with the counters and the subscriptions of its `predecessor`.
+    /// for them. It takes over the counters and the subscriptions of its `predecessor`.
     pub(crate) fn new(
         settings: &Settings,
         runtime: Handle,

@@ -44,9 +44,9 @@ enum Cut {
 /// A connection that is served.
 pub(super) struct Live {
     pub(super) connection: Connection,
-    /// Work that goes on until the connection is closed. Returns the reason if it cannot.
+    /// Work that runs until the connection is closed. Returns the error that ended it.
     pub(super) upkeep: BoxFuture<'static, ConnectionError>,
-    /// Notifications of the server. Taken by the one who follows them.
+    /// Notifications of the server; `None` once a reader has taken the receiver.
     events: Option<mpsc::Receiver<ServerEvent>>,
 }
 

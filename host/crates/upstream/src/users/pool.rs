@@ -3,8 +3,9 @@
 //!
 //! A connection is kept as long as it is used, and for [`USER_IDLE`] after that. If there are too many,
 //! the one that is idle for longest is removed; one that is in use never is. A user whose tokens are exchanged
-//! has at most [`MAX_TOKENS_OF_USER`] at a server, and removes its own for one more. A connection that was
-//! removed is closed once its last call has ended, and at once if its login is of no use any more.
+//! has at most [`MAX_TOKENS_OF_USER`] at a server, and removes its own for one more. Servers share the connections
+//! that calls use, see [`has_share`]. A connection that was removed is closed once its last call has ended, and at
+//! once if its login is of no use any more.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -79,7 +80,8 @@ impl UserConnection {
 
 impl UserPool {
     /// Returns the connection with this name. If there is none, `open` is to start the task that opens
-    /// it and sends the result. `None` if there are too many and all of them are in use.
+    /// it and sends the result. `None` if there are too many and all of them are in use, or if the server has no
+    /// [share](has_share) for one more in use.
     pub(super) fn connection(
         self: &Arc<Self>,
         key: PoolKey,
@@ -87,10 +89,17 @@ impl UserPool {
     ) -> Option<Arc<UserConnection>> {
         let mut connections = self.connections();
         if let Some(known) = connections.get(&key).filter(|known| !known.stop.is_cancelled()) {
+            // One that is in use has its part of the share.
+            if known.is_idle() && !has_share(&connections, key.server) {
+                return None;
+            }
             *known.used.lock() = Instant::now();
             return Some(known.clone());
         }
         connections.retain(|_, connection| !connection.stop.is_cancelled());
+        if !has_share(&connections, key.server) {
+            return None;
+        }
         make_room_of_user(&mut connections, &key)?;
         make_room(&mut connections, key.server)?;
         let (sender, receiver) = oneshot::channel();
@@ -177,6 +186,15 @@ impl Slot {
             .connections()
             .retain(|key, present| *key != self.key || !present.stop.is_cancelled());
     }
+}
+
+/// Returns whether calls may use one more connection at a server: those in use there are fewer than the connections
+/// that no call uses at any server. Servers whose calls hang get half of all, a quarter, an eighth, and so on; the rest
+/// is for others, for which idle connections are removed.
+fn has_share(connections: &HashMap<PoolKey, Arc<UserConnection>>, server: u64) -> bool {
+    let in_use = connections.values().filter(|connection| !connection.is_idle());
+    let of_server = in_use.clone().filter(|connection| connection.key.server == server).count();
+    of_server < MAX_USERS.saturating_sub(in_use.count())
 }
 
 /// Makes room for a connection with one more token of its user. Fails if there are too many and all of them
@@ -324,6 +342,31 @@ mod tests {
         assert!(take(&pool, key(2, 0)).is_some());
         drop(held);
         assert!(take(&pool, key(1, of_server)).is_some());
+    }
+
+    #[tokio::test]
+    async fn servers_whose_calls_hang_leave_connections_to_others() {
+        let pool = Arc::<UserPool>::default();
+        let most = u32::try_from(MAX_SERVER_USERS).expect("few");
+        for server in 1..=2 {
+            for holder in 0..most {
+                assert!(take(&pool, key(server, holder)).is_some(), "the others are idle");
+            }
+        }
+        // All of them are used again, and none is released.
+        let held: Vec<_> = (1..=3).map(|server| take_all(&pool, server)).collect();
+        let counts: Vec<_> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts, [128, 64, 32]);
+        assert!(take(&pool, key(2, 0)).is_some(), "a connection in use takes more calls");
+        assert!(take(&pool, key(4, 0)).is_some(), "an idle one was removed for it");
+        drop(held);
+        assert_eq!(take_all(&pool, 2).len(), MAX_SERVER_USERS);
+    }
+
+    /// Takes connections of different users at a server until one is refused.
+    fn take_all(pool: &Arc<UserPool>, server: u64) -> Vec<Arc<UserConnection>> {
+        let taken = (0..).map_while(|holder| take(pool, key(server, holder)));
+        taken.map(|(connection, _)| connection).collect()
     }
 
     #[tokio::test]

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{Failure, allowance::Allowance, controlled::ControlledRequest};
 use airlock_conversation::Delta;
-use airlock_model::{Charge, Chunks, ReplyChunk};
+use airlock_core::memory::Charge;
+use airlock_model::{Chunks, ReplyChunk};
 
 /// Longest word that is not divided where a text is, in bytes: the rest of a word may look like what guards search for.
 const WORD_BYTES: usize = 64;
@@ -109,7 +110,7 @@ impl<'r> ReplyWindows<'r> {
 /// The deltas of a response that are not shown yet.
 struct HeldDeltas {
     window: usize,
-    /// Deltas in their order. A text that goes on is one of them, at the place of its first piece.
+    /// Deltas in their order. An unfinished text is one of them, at the position of its first piece.
     queue: Vec<Delta>,
     /// Places of the texts that go on.
     open: HashMap<(u64, OpenText), usize>,
@@ -204,8 +205,8 @@ impl HeldDeltas {
         self.unseen >= self.due
     }
 
-    /// Takes the part of the queue that is shown: of a text that goes on all but its end, and what follows such a text
-    /// only once it has ended. `decided` is the queue as the guards leave it.
+    /// Takes the part of the queue that can be sent: all of an unfinished text except its end. Items after such a text
+    /// wait until it has ended. `decided` is the queue as the guards leave it.
     fn take_shown(&mut self, decided: Vec<Delta>) -> Vec<Delta> {
         let open: BTreeSet<usize> = self.open.values().copied().collect();
         let mut places = HashMap::new();

@@ -12,11 +12,11 @@ use super::{
     LimitedParts, check_id,
     written::{money, out_of_range},
 };
-use crate::{
+use crate::resolve::resolved::{Problems, Resolved};
+use airlock_config_file::{
     file::{self, Dollars},
     key_path::KeyPath,
     refused::NamedPart,
-    resolve::resolved::{Problems, Resolved},
 };
 
 /// Keys of the prices of a model: of a request, of one from the cache, and of a response.

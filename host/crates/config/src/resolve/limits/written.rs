@@ -9,10 +9,10 @@ use airlock_limits::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::{
+use crate::resolve::resolved::Resolved;
+use airlock_config_file::{
     file::{self, Dollars},
     key_path::KeyPath,
-    resolve::resolved::Resolved,
 };
 
 /// Bytes of a digest that identify a limit.

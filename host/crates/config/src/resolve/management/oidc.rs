@@ -1,7 +1,7 @@
 //! `management.oidc`.
 
 use super::super::{file_env::FileEnv, resolved::Resolved, same_variants::SameVariants as _};
-use crate::{file, key_path::KeyPath};
+use airlock_config_file::{file, key_path::KeyPath};
 use airlock_identity::{LoginSettings, MAX_ENTRIES, MAX_TEXT_BYTES};
 use airlock_operator_api::{OidcRole, OidcSettings};
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::OF_ANOTHER_KIND;
-use crate::{
+use crate::resolve::{
+    endpoint,
+    file_env::FileEnv,
+    name::is_plain,
+    resolved::{Problems, Resolved},
+};
+use airlock_config_file::{
     env_text::EnvText,
     file::{self, ProviderKind, ProviderPublisher},
     key_path::KeyPath,
-    resolve::{
-        endpoint,
-        file_env::FileEnv,
-        name::is_plain,
-        resolved::{Problems, Resolved},
-    },
 };
 use airlock_model::{Api, Hosting};
 
@@ -22,7 +22,8 @@ const MAX_DEPLOYMENT_BYTES: usize = 2_048;
 const NO_ENDPOINT: &str = "is required, but missing: expected the endpoint of the resource, as in \"https://NAME.openai.azure.com\"";
 /// Ends of URLs that are no endpoints: the paths of an API are added to them.
 const API_PATHS: [&str; 3] = ["/openai", "/openai/v1", "/v1"];
-/// Maximum bytes of a project, a location or a region. Projects have 30, or more after the domain of a company.
+/// Maximum bytes of a project, a location or a region, which are parts of URLs. Projects have 30, or more after the domain
+/// of a company.
 const MAX_PLACE_BYTES: usize = 128;
 /// Maximum bytes of a version of an API, such as `2024-10-21`: caps `api_version`, a parameter of each URL.
 const MAX_VERSION_BYTES: usize = 32;

@@ -3,14 +3,11 @@
 use std::{collections::BTreeSet, path::Path};
 
 use super::OF_ANOTHER_KIND;
-use crate::{
-    env_text::EnvText,
-    file,
-    resolve::{
-        file_env::FileEnv,
-        resolved::{Problems, Resolved},
-    },
+use crate::resolve::{
+    file_env::FileEnv,
+    resolved::{Problems, Resolved},
 };
+use airlock_config_file::{env_text::EnvText, file};
 use airlock_core::secret::Secret;
 use airlock_model::{CloudCredential, Hosting, Key, ServiceAccountKey};
 

@@ -1,6 +1,6 @@
 //! Names of providers whose kind and URL are known. They are those of Bifrost.
 
-use crate::file::ProviderKind;
+use airlock_config_file::file::ProviderKind;
 use airlock_model::Api;
 
 /// A service that is known by the name of its provider.

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use http::HeaderName;
 use url::Url;
 
-use crate::{
+use crate::resolve::{
+    endpoint,
+    file_env::FileEnv,
+    resolved::{Problems, Resolved},
+};
+use airlock_config_file::{
     env_text::EnvText,
     file::{self, Amount, ProxyKind, Ranged},
     key_path::KeyPath,
     refused::InvalidValue,
-    resolve::{
-        endpoint,
-        file_env::FileEnv,
-        resolved::{Problems, Resolved},
-    },
 };
 use airlock_core::{limit::saturating_u32, secret::Secret, units::Span};
 use airlock_model::{Api, Hosting, Key, Retries, Timeouts};

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Maximum bytes of the identifier and of the name of a call. Both are kept until the name is complete;
-/// longer ones are cut.
+/// longer ones are cut. A provider may send the name in any number of pieces.
 const MAX_NAME: usize = 1_024;
 
 /// Members of a choice that are not carried along: those that are read, and a message that repeats the delta.
@@ -76,6 +76,12 @@ impl ChoiceReader {
     /// Returns the bytes of all that was kept beyond its chunk so far.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept_bytes
+    }
+
+    /// Returns the bytes of the texts that are held now: of the block of thinking whose signature has not come, and the
+    /// input of the call whose name has not.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.thinking.len() + self.open.as_ref().map_or(0, |open| open.input.len())
     }
 
     /// Reads the choice of a chunk, without its reason of the end. A `message` alone counts as the delta, and a

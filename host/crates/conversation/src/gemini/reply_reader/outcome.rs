@@ -13,7 +13,7 @@ const FAILURES: [&str; 4] = [
     "TOO_MANY_TOOL_CALLS",
 ];
 
-/// Maximum number of the alternatives of a token; Gemini's maximum is 20.
+/// Maximum number of the alternatives of a token; Gemini's maximum is 20. They are copied for each token.
 const MAX_ALTERNATIVES: usize = 20;
 
 /// Tokens of one reply. The counts of a stream are cumulative: each replaces an earlier one.

@@ -16,7 +16,7 @@ use crate::{
 
 /// Members of a message in chat completions, each a list, that the model needs back unchanged.
 const STATE: [&str; 2] = ["thinking_blocks", "reasoning_details"];
-/// Limit on the memory of the state of one item as a tree, which can take a hundred times the bytes of its
+/// Limit on the memory of the state of one item as a tree, which can take 150 times the bytes of its
 /// text.
 const CAPS: Caps = Caps::memory(32 << 20);
 /// Digits of an identifier that the gateway makes.

@@ -133,6 +133,20 @@ impl Drop for RecordedCall {
     }
 }
 
+#[test]
+fn the_tree_of_the_arguments_is_kept_until_it_is_taken_or_they_change() {
+    let caller = Recorder::default().caller(Origin::Caller);
+    let arguments = json!({"a": 1, "b": null});
+    let mut call = caller.admit("a-read", &arguments.to_string()).expect("it is admitted");
+    assert_eq!(call.take_members(), None);
+    assert_eq!(*call.members(), arguments);
+    assert_eq!(call.take_members().map(Value::from), Some(arguments.clone()));
+    assert_eq!(call.take_members(), None);
+    assert_eq!(*call.members(), arguments);
+    let mut call = call.without_nulls();
+    assert_eq!((call.take_members(), call.arguments().as_str()), (None, r#"{"a":1}"#));
+}
+
 #[tokio::test]
 async fn the_control_is_told_of_a_call_before_it_runs_and_once_of_its_end() {
     let recorder = Recorder::default();

@@ -31,6 +31,17 @@ fn emit(ledger: &Ledger, bytes: usize) -> usize {
     ledger.records().pop().map_or(0, |record| record.emitted.len())
 }
 
+/// Records a call that reports progress with a message of `bytes`. Returns the length of the message in the record; `None`
+/// if it was left out.
+fn report_progress(ledger: &Ledger, bytes: usize) -> Option<usize> {
+    let (open, report) = open(ledger, "");
+    let progress = Progress { done: 1.0, total: None, message: Some("x".repeat(bytes)) };
+    Reporter::new(CallId::next(), &report, None).progress(progress);
+    drop(open);
+    let progress = ledger.records().pop().and_then(|record| record.progress);
+    progress.expect("its amount is kept").message.map(|message| message.len())
+}
+
 #[test]
 fn a_request_makes_a_bounded_number_of_calls() {
     let ledger = Ledger::default();
@@ -76,6 +87,19 @@ fn arguments_and_messages_share_one_quota() {
     let kept: Vec<_> =
         ledger.records()[1..].iter().map(|record| record.arguments.to_string()).collect();
     assert_eq!(kept, ["{}", NOT_KEPT]);
+}
+
+#[test]
+fn the_message_of_progress_beyond_the_quota_is_left_out() {
+    let ledger = Ledger::default();
+    assert_eq!(fail(&ledger, MAX_TEXT_BYTES - 10).len(), MAX_TEXT_BYTES - 10);
+    assert_eq!(report_progress(&ledger, 11), None);
+    assert_eq!(
+        report_progress(&ledger, 10),
+        Some(10),
+        "the message that was left out took nothing"
+    );
+    assert_eq!(report_progress(&ledger, 1), None);
 }
 
 #[test]

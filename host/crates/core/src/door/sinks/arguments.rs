@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::tool::{SourceSet, SourcesByPath};
 use airlock_json::raw;
 
-/// Longest path, in bytes.
+/// Longest path, in bytes: an element of `arguments` in `mcp.information_flow.sinks`. Three names of 64 fit, and messages
+/// about rules repeat it.
 const MAX_PATH_BYTES: usize = 256;
 /// Members of a JSON Schema that may permit members which `properties` does not list.
 const OPEN_MEMBERS: [&str; 8] = [

@@ -12,24 +12,25 @@ use crate::{
 impl View {
     /// Sets the guards.
     #[must_use]
-    pub fn with_guards(self, guards: Option<Arc<dyn CallGuards>>) -> Self {
-        Self { guards, ..self }
+    pub fn with_guards(mut self, guards: Option<Arc<dyn CallGuards>>) -> Self {
+        self.shared_mut().guards = guards;
+        self
     }
 
     /// Returns whether guards look at calls.
     pub fn has_guards(&self) -> bool {
-        self.guards.is_some()
+        self.shared.guards.is_some()
     }
 
     /// Returns the guards that look at the requests to models, or at the responses; `None` if none does.
     pub fn model_guards(&self, hook: GuardHook) -> Option<&dyn ModelGuards> {
-        let guards = self.guards.as_ref()?.models()?;
+        let guards = self.shared.guards.as_ref()?.models()?;
         guards.looks(hook, &self.membership).then_some(guards)
     }
 
     /// The guards; `None` if there are none.
     pub(in crate::door) fn guards(&self) -> Option<&Arc<dyn CallGuards>> {
-        self.guards.as_ref()
+        self.shared.guards.as_ref()
     }
 
     /// Does the same as [`Self::guarded`] on this thread, without a turn.
@@ -78,7 +79,7 @@ impl View {
         entry: &Entry,
         arguments: &Arguments,
     ) -> Option<(&Arc<dyn CallGuards>, Arc<Tool>)> {
-        let guards = self.guards.as_ref()?;
+        let guards = self.shared.guards.as_ref()?;
         Some((guards, entry.decided_tool(self, arguments)?))
     }
 

@@ -11,18 +11,19 @@ use crate::{
 impl View {
     /// Sets the rules about sinks.
     #[must_use]
-    pub fn with_sinks(self, sinks: Option<Arc<SinkRules>>) -> Self {
-        Self { sinks, ..self }
+    pub fn with_sinks(mut self, sinks: Option<Arc<SinkRules>>) -> Self {
+        self.shared_mut().sinks = sinks;
+        self
     }
 
     /// Returns whether the sources are followed that the authors of calls have read.
     pub fn follows_sources(&self) -> bool {
-        self.sinks.is_some()
+        self.shared.sinks.is_some()
     }
 
     /// Returns whether rules ask where single arguments come from.
     pub fn follows_arguments(&self) -> bool {
-        self.sinks.as_ref().is_some_and(|sinks| sinks.have_arguments())
+        self.shared.sinks.as_ref().is_some_and(|sinks| sinks.have_arguments())
     }
 
     /// Returns the sources because of which a call with a context needs an approval; none if it needs none. `values` has
@@ -34,7 +35,7 @@ impl View {
         arguments: &Arguments,
         values: Option<&ArgumentSources>,
     ) -> Result<SourceSet, CallError> {
-        let Some(sinks) = self.sinks.as_ref().filter(|_| !context.is_empty()) else {
+        let Some(sinks) = self.shared.sinks.as_ref().filter(|_| !context.is_empty()) else {
             return Ok(SourceSet::default());
         };
         match entry.decided_tool(self, arguments) {

@@ -13,16 +13,17 @@ impl View {
     /// Adds tools that guards withhold, each under its names. The rules of the request permit them.
     #[must_use]
     pub fn with_withheld(
-        self,
+        mut self,
         tools: impl IntoIterator<Item = (ToolName, Arc<WithheldTool>)>,
     ) -> Self {
-        Self { withheld: Arc::new(tools.into_iter().collect()), ..self }
+        self.shared_mut().withheld = Arc::new(tools.into_iter().collect());
+        self
     }
 
     /// Returns the error of a call of a tool that is not listed for `origin`: the decision of the guards that withhold
     /// its definition. A hidden tool has the same error as an unknown one.
     pub fn absent(&self, origin: &Origin, name: &str) -> CallError {
-        let withheld = self.withheld.get(name).filter(|withheld| match origin {
+        let withheld = self.shared.withheld.get(name).filter(|withheld| match origin {
             Origin::Plugin(granted) => granted.contains(withheld.tool.full_name.as_str()),
             _ => true,
         });

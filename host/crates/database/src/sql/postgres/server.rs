@@ -55,7 +55,7 @@ const PROBED_AFTER: Duration = Duration::from_secs(30);
 const CLOCK_AGE: Duration = Duration::from_secs(5);
 
 /// A server.
-pub(crate) struct Server {
+pub(crate) struct PgServer {
     url: ServerUrl,
     tls: Option<MakeRustlsConnect>,
     lock_timeout: Duration,
@@ -72,7 +72,7 @@ struct ClockSample {
     clock_ms: i64,
 }
 
-impl Server {
+impl PgServer {
     /// Creates a server without connecting to it. Fails if the certificates of TLS cannot be read.
     pub(crate) fn new(url: ServerUrl, settings: &Settings) -> std::io::Result<Self> {
         Ok(Self {

@@ -18,7 +18,7 @@ use airlock_core::{
 use airlock_lock::{digest, sorted};
 
 /// Most decisions about definitions of one client that are recorded in one [`PERIOD`]: one for each tool of the longest
-/// list.
+/// list. Each is a line of the audit log, and a server that changes its definitions causes any number of them.
 const MAX_LINES: u32 = 2_000;
 /// Time in which a client has so many lines, from its first decision on.
 const PERIOD: Duration = Duration::from_hours(24);

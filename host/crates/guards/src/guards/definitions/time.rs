@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use airlock_core::tool::ClientName;
 
 /// Time for the definitions of one client, at the start. A list has at most 2,000 tools, and an ordinary guard decides about
-/// one in less than a millisecond.
+/// one in less than a millisecond, so this is ten times the time of the longest list.
 const MAX_TIME: Duration = Duration::from_secs(20);
 /// Part of the time that passes which the allowance of a client regains: all of it in 20 minutes.
 const REGAINED: u32 = 60;

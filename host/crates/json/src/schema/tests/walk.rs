@@ -79,6 +79,21 @@ fn a_check_is_quick_up_to_a_bound_on_its_work_and_on_its_errors() {
     assert!(items.is_quick(&deep), "it is refused at once");
 }
 
+#[test]
+fn a_value_fits_quickly_if_it_fits_and_its_check_is_quick() {
+    let items = compiled(&json!({"items": {"type": "string"}}));
+    assert!(items.fits_quickly(&texts(100)) && !items.fits_quickly(&json!(["x", 1])));
+    assert!(items.fits_quickly(&texts(2_000)), "no errors are collected");
+    assert!(!items.fits_quickly(&texts(30_000)) && items.check(&texts(30_000)).is_ok());
+    let deepest = (0..MAX_DEPTH).fold(json!("x"), |inner, _| json!([inner]));
+    let any = compiled(&json!({}));
+    assert!(any.fits_quickly(&deepest) && !any.fits_quickly(&json!([deepest])));
+    let pattern = compiled(&json!({"pattern": "^[01]*$"}));
+    assert!(pattern.fits_quickly(&zeros_and_ones(100)));
+    let long = zeros_and_ones(10_000);
+    assert!(!pattern.fits_quickly(&long) && pattern.check(&long).is_ok(), "it takes longer");
+}
+
 fn texts(length: usize) -> Value {
     Value::from(vec![Value::from("x"); length])
 }

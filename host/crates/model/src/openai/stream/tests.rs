@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use super::*;
 use crate::{
-    Api, MemoryBudget, Service, chat_replies,
+    Api, Service, chat_replies,
     http::{HttpClient, ServiceBounds, ServiceResponse},
-    object,
 };
 use airlock_conversation::{
     Delta, Reply,
     chat::{self, ReplyReader},
 };
-use airlock_json::Caps;
+use airlock_core::memory::MemoryBudget;
+use airlock_json::{Caps, object};
 
 /// Result of reading a stream, in the form of the corpus.
 #[derive(Debug, PartialEq)]
@@ -96,7 +96,9 @@ fn expected(path: &Path) -> Outcome {
                 .filter(|message| message.is_string())
                 .or(Some(error).filter(|error| error.is_string()));
             Outcome::Reported(
-                message.cloned().unwrap_or_else(|| json!("provider 'up' answered with status 502")),
+                message
+                    .cloned()
+                    .unwrap_or_else(|| json!("provider 'up' responded with status 502")),
             )
         }
         Some("malformed") => Outcome::Malformed,

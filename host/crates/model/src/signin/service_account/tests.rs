@@ -1,9 +1,10 @@
 use super::*;
 use crate::{
-    Api, CloudCredential, Hosting, Key, MemoryBudget, Prompt, Retries, backend::Backend as _,
-    chat_replies, object, service::ServiceClient,
+    Api, CloudCredential, Hosting, Key, Prompt, Retries, backend::Backend as _, chat_replies,
+    service::ServiceClient,
 };
-use airlock_json::RawObject;
+use airlock_core::memory::MemoryBudget;
+use airlock_json::{RawObject, object};
 use airlock_test_http::model::{self as fake, FakeService};
 
 /// The key of RFC 7515, appendix A.2.
@@ -125,18 +126,18 @@ async fn an_endpoint_that_gives_no_token_fails_the_request() {
     for (answer, expected) in [
         (
             fake::json("400 Bad", refused),
-            "the token endpoint answered with status 400: Invalid JWT Signature.",
+            "the token endpoint responded with status 400: Invalid JWT Signature.",
         ),
-        (fake::json("200 OK", "{}"), "the token endpoint answered with no `access_token`"),
+        (fake::json("200 OK", "{}"), "the token endpoint responded with no `access_token`"),
         (
             fake::json("200 OK", "[]"),
-            "the token endpoint answered with a body that is not a JSON object",
+            "the token endpoint responded with a body that is not a JSON object",
         ),
         (
             fake::json("200 OK", &long),
-            "the token endpoint answered with a response that is too large",
+            "the token endpoint responded with a response that is too large",
         ),
-        (token("a\nb"), "the token endpoint answered with an `access_token` that cannot be sent"),
+        (token("a\nb"), "the token endpoint responded with an `access_token` that cannot be sent"),
     ] {
         let tokens = FakeService::start(vec![answer]).await;
         let service = settings("http://127.0.0.1:1", credential(&tokens.base_url));

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::request_uses::RequestUses;
-use airlock_plugin::{DeclaredEffect, Effect, FilesAccess, Request, ToolEffects};
-use airlock_sandbox::Use;
+use airlock_plugin::{FilesAccess, Request, ToolEffects};
+use airlock_sandbox::{DeclaredEffect, Effect, Use};
 
 impl<'a> RequestUses<'a> {
     /// Returns the smallest effects of a tool on the requests that stay; `None` if it has no successful

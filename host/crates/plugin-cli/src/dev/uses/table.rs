@@ -5,7 +5,8 @@ use std::fmt;
 use airlock_manifest::KeyPath;
 use serde_json::{Value, json};
 
-use airlock_plugin::{DeclaredEffect, FilesRequest, InjectRequest, SecretRequest, ToolsRequest};
+use airlock_plugin::{FilesRequest, InjectRequest, SecretRequest, ToolsRequest};
+use airlock_sandbox::DeclaredEffect;
 
 /// A table of plugin.toml.
 pub(super) struct ManifestTable {

@@ -26,7 +26,7 @@ fn manifests(version: &str) -> BTreeSet<PathBuf> {
 
 /// Reads a manifest as the build of a plugin does. The code of each plugin declares the schema that is beside the
 /// manifests.
-fn read(path: &Path) -> (Source, Manifest) {
+fn read(path: &Path) -> (ManifestSource, Manifest) {
     let schema = path.with_file_name(SCHEMA_FILE);
     let plugin = tempfile::tempdir().expect("a directory");
     fs::copy(path, plugin.path().join(airlock_manifest::FILE)).expect("a manifest");
@@ -79,7 +79,7 @@ fn the_released_manifests_have_every_key_effect_and_unit() {
     let missing: HashSet<_> = expected.difference(&keys).map(String::as_str).collect();
     assert_eq!(missing, ["config.schema_file", "config.from_code"].into());
     assert!(keys.is_subset(&expected), "{keys:?}");
-    for effect in crate::Effect::ALL {
+    for effect in airlock_sandbox::Effect::ALL {
         let name = effect.name();
         for form in [format!("\"{name}\""), format!("\"{name}.")] {
             assert!(texts.contains(&form), "{form}");

@@ -9,7 +9,8 @@ use super::{
     item::{ItemSlot, ItemStatus, Items},
 };
 use crate::translate::builtin::Groups;
-use airlock_model::{Object, object};
+use airlock_conversation::Object;
+use airlock_json::object;
 
 /// Members of a tool call and of call items. A provider cannot set them by other means.
 const DEFINED: &[&str] = &[

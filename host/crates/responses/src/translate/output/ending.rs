@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{super::failure, item::ItemStatus};
-use airlock_conversation::{FinishReason, chat, responses};
-use airlock_model::{Object, object};
+use airlock_conversation::{FinishReason, Object, chat, responses};
+use airlock_json::object;
 
 /// End of a Response.
 #[derive(Debug)]

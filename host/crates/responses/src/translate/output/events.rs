@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::item::ItemSlot;
-use airlock_model::Object;
+use airlock_conversation::Object;
 
 /// Stream events of one step, numbered.
 pub(super) struct ResponseEvents<'a> {

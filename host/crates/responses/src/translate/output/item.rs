@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::events::ResponseEvents;
-use airlock_conversation::responses::is_own_id;
-use airlock_model::Object;
+use airlock_conversation::{Object, responses::is_own_id};
 
 /// Length of the UUID in an identifier, which is that of the Response.
 const RESPONSE_DIGITS: usize = 32;

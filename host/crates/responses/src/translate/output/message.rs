@@ -6,8 +6,8 @@ use super::{
     events::ResponseEvents,
     item::{ItemSlot, ItemStatus, Items},
 };
-use airlock_conversation::Wire;
-use airlock_model::{Object, object};
+use airlock_conversation::{Object, Wire};
+use airlock_json::object;
 
 /// Kind of a content part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

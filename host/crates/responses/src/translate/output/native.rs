@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{ItemStatus, Reasoning, ResponseEvents, Writer};
-use airlock_model::Object;
+use airlock_conversation::Object;
 
 impl Writer {
     /// Ends the item that is open as its provider ended it, or adds one that has no deltas.

@@ -7,7 +7,8 @@ use super::{
     events::ResponseEvents,
     item::{ItemSlot, ItemStatus, Items},
 };
-use airlock_model::{Object, object};
+use airlock_conversation::Object;
+use airlock_json::object;
 
 /// A reasoning item that is being written. One of a chat completion has one part with the model's
 /// own text, and no summary. One of the Responses API has the parts that its provider sends.

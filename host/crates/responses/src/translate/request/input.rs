@@ -8,10 +8,10 @@ use crate::translate::{
 };
 use airlock_agent::recall::note;
 use airlock_conversation::{
-    ItemPlace,
+    ItemPlace, Object,
     read::{Members, Path, Untranslatable},
 };
-use airlock_model::{Object, object};
+use airlock_json::object;
 
 /// Types of items that are sent as they came. Others may bring tools that run at the provider; those
 /// of the last four are records of what ran there.

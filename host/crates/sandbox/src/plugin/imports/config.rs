@@ -18,7 +18,7 @@ pub(crate) fn get(
 ) -> wasmtime::Result<Option<String>> {
     charge_call(store, BASE_FUEL, key.len())?;
     store.data().record(|| Use::Config);
-    let found = store.data().call.guest.grants.config.get(key).map(Value::to_string);
+    let found = store.data().call.guest.rights.grants.config.get(key).map(Value::to_string);
     charge(store, found.as_ref().map_or(0, String::len) as u64)?;
     Ok(found)
 }
@@ -27,7 +27,7 @@ pub(crate) fn get(
 pub(crate) fn get_all(store: &mut Store<'_, PluginSide>) -> wasmtime::Result<String> {
     charge_call(store, BASE_FUEL, 0)?;
     store.data().record(|| Use::Config);
-    let all = serde_json::to_string(&*store.data().call.guest.grants.config)
+    let all = serde_json::to_string(&*store.data().call.guest.rights.grants.config)
         .unwrap_or_else(|_| "{}".to_owned());
     charge(store, all.len() as u64)?;
     Ok(all)

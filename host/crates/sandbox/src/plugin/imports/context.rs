@@ -48,7 +48,7 @@ pub(crate) fn progress(
     let is_fit = done.is_finite() && total.is_none_or(f64::is_finite);
     if let Some(chain) = state.call.chain.as_ref().filter(|_| is_fit) {
         let message = message.map(|message| {
-            state.call.guest.grants.scrubber.cut(&message, airlock_strings::MAX_LINE_BYTES)
+            state.call.guest.rights.grants.scrubber.cut(&message, airlock_strings::MAX_LINE_BYTES)
         });
         chain.reporter().progress(Progress { done, total, message });
     }
@@ -74,7 +74,7 @@ pub(crate) async fn emit(
     let state = store.data_mut();
     state.running.emit_bytes_left = state.room_for_part(cost)?;
     state.hold_part(cost)?;
-    let scrubber = &state.call.guest.grants.scrubber;
+    let scrubber = &state.call.guest.rights.grants.scrubber;
     let (part, _) = scrubbed(scrubber, &tenant, cost, part, Scrubber::content).await;
     if let Some(chain) = &state.call.chain {
         chain.reporter().preview(&part);

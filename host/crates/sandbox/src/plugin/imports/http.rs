@@ -1,6 +1,6 @@
 //! HTTP requests of guests, sent through the egress.
 
-use airlock_egress::{Error, Request, Response, Session};
+use airlock_egress::{EgressError, EgressRequest, EgressResponse, Session};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
@@ -17,14 +17,14 @@ use crate::{
 /// Sends a request and waits for the whole response.
 pub(crate) async fn send(
     mut store: Store<'_, PluginSide>,
-    request: Request,
-) -> wasmtime::Result<Result<Response, Error>> {
+    request: EgressRequest,
+) -> wasmtime::Result<Result<EgressResponse, EgressError>> {
     charge_call(&mut store, BASE_FUEL + SEND_FUEL, request_bytes(&request))?;
     if let Some(effect) = undeclared(store.data_mut(), &request) {
-        return Ok(Err(Error::undeclared(&effect.to_string())));
+        return Ok(Err(EgressError::undeclared(&effect.to_string())));
     }
     let Some(session) = store.data().running.wasi_http.session().cloned() else {
-        return Ok(Err(Error::denied()));
+        return Ok(Err(EgressError::denied()));
     };
     store.data_mut().running.has_acted = true;
     let result = detach(&session, request).await;
@@ -34,7 +34,7 @@ pub(crate) async fn send(
 
 /// Returns an effect that a request needs and that the running tool does not declare. The egress
 /// knows which destination a URL belongs to.
-fn undeclared(state: &mut State<PluginSide>, request: &Request) -> Option<DeclaredEffect> {
+fn undeclared(state: &mut State<PluginSide>, request: &EgressRequest) -> Option<DeclaredEffect> {
     let mut credentials = request.credentials.iter();
     state
         .lacks(Effect::Http, None)
@@ -43,10 +43,10 @@ fn undeclared(state: &mut State<PluginSide>, request: &Request) -> Option<Declar
 
 /// Sends the request on a separate task, because this future is polled on the guest's small stack.
 /// Dropping the future aborts the task.
-async fn detach(session: &Session, request: Request) -> Result<Response, Error> {
+async fn detach(session: &Session, request: EgressRequest) -> Result<EgressResponse, EgressError> {
     AbortOnDropHandle::new(tokio::spawn(session.send(request))).await.unwrap_or_else(|lost| {
         error!(cause = %lost, "an outbound request was lost");
-        Err(Error::lost())
+        Err(EgressError::lost())
     })
 }
 

@@ -1,6 +1,6 @@
 //! Fuel that an HTTP request costs, whichever interface the guest sends it through.
 
-use airlock_egress::{Request, Response};
+use airlock_egress::{EgressRequest, EgressResponse};
 
 /// Fuel that sending a request costs in addition to that of a host call.
 pub(super) const SEND_FUEL: u64 = 9_000;
@@ -8,7 +8,7 @@ pub(super) const SEND_FUEL: u64 = 9_000;
 const HEADER_BYTES: usize = 48;
 
 /// Returns the bytes that a request is charged for.
-pub(super) fn request_bytes(request: &Request) -> usize {
+pub(super) fn request_bytes(request: &EgressRequest) -> usize {
     request.method.len()
         + request.url.len()
         + header_bytes(&request.headers)
@@ -17,7 +17,7 @@ pub(super) fn request_bytes(request: &Request) -> usize {
 }
 
 /// Returns the bytes that a response is charged for.
-pub(super) fn response_bytes(response: &Response) -> usize {
+pub(super) fn response_bytes(response: &EgressResponse) -> usize {
     response.final_url.len() + header_bytes(&response.headers) + response.body.len()
 }
 

@@ -26,7 +26,7 @@ const KEY_FUEL: u64 = 1_000;
     reason = "the generated bindings export it again, and are not seen outside either"
 )]
 pub struct OpenStore {
-    store: kv::Store,
+    store: kv::PluginStore,
     name: Arc<str>,
     /// True if it needs no effect.
     is_cache: bool,
@@ -66,21 +66,28 @@ type KvResult<T> = wasmtime::Result<Result<T, KvFailure>>;
 pub(crate) fn open(store: &mut Store<'_, PluginSide>, name: &str) -> KvResult<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    let mut stores = state.call.guest.grants.stores.iter();
+    let mut stores = state.call.guest.rights.grants.stores.iter();
     let is_cache = stores.find(|grant| grant.name == name).is_some_and(|grant| grant.is_cache);
     if !is_cache && state.lacks(Effect::ReadKv, Some(name)).is_some() {
         return Ok(Err(KvFailure::Denied));
     }
-    let mut stores = state.call.guest.grants.stores.iter();
+    let mut stores = state.call.guest.rights.grants.stores.iter();
     let Some(grant) = stores.find(|grant| grant.name == name) else {
-        let is_asked_for = state.call.guest.grants.denied.stores.contains(name);
+        let is_asked_for = state.call.guest.rights.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvFailure::Denied } else { KvFailure::NoSuchStore }));
     };
-    let Some(database) = &state.call.guest.database else { return Ok(Err(KvFailure::Denied)) };
+    let Some(database) = &state.call.guest.rights.plugin.database else {
+        return Ok(Err(KvFailure::Denied));
+    };
     state.record(|| Use::ReadKv(name.to_owned()));
     let tenant = state.call.tenant().scope();
     let opener = if grant.is_shared { kv::Opener::Shared(tenant) } else { kv::Opener::Own(tenant) };
-    let store = database.kv(state.call.guest.client.as_str(), &grant.name, opener, grant.max_bytes);
+    let store = database.kv(
+        state.call.guest.rights.plugin.client.as_str(),
+        &grant.name,
+        opener,
+        grant.max_bytes,
+    );
     Ok(Ok(state.running.table.push(OpenStore { store, name: name.into(), is_cache })?))
 }
 
@@ -173,7 +180,7 @@ fn begin(
     store: &mut Store<'_, PluginSide>,
     handle: &Handle,
     bytes: usize,
-) -> wasmtime::Result<kv::Store> {
+) -> wasmtime::Result<kv::PluginStore> {
     charge_call(store, BASE_FUEL + KV_FUEL, bytes)?;
     Ok(store.data().running.table.get(handle)?.store.clone())
 }

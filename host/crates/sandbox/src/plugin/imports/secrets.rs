@@ -24,7 +24,7 @@ pub(crate) fn exists(store: &mut Store<'_, PluginSide>, name: &str) -> wasmtime:
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
     let is_declared = state.lacks(Effect::Secret, Some(name)).is_none();
-    let exists = is_declared && state.call.guest.grants.secrets.contains(name);
+    let exists = is_declared && state.call.guest.rights.grants.secrets.contains(name);
     if exists {
         state.record(|| Use::KnownSecret(name.to_owned()));
     }
@@ -40,7 +40,7 @@ pub(crate) fn reveal(
     if store.data_mut().lacks(Effect::Secret, Some(name)).is_some() {
         return Ok(Err(SecretError::Denied));
     }
-    let grants = &store.data().call.guest.grants;
+    let grants = &store.data().call.guest.rights.grants;
     Ok(match grants.revealed.get(name) {
         Some(secret) => {
             store.data().record(|| Use::RevealedSecret(name.to_owned()));

@@ -15,14 +15,14 @@ use airlock_core::{
     tenant::Pool,
     tool::{CallError, ClientName, Content, HostCode, ToolName},
 };
-use airlock_egress::{ErrorKind, Request};
+use airlock_egress::{EgressErrorKind, EgressRequest};
 use airlock_store::{Database, Settings};
 use wasmtime::{AsContextMut as _, component::Resource};
 
 use super::{context, http, kv, kv::KvFailure, secrets, secrets::SecretError};
 use crate::{
     DeclaredEffect, Grants, KvStore, Limits,
-    plugin::side::PluginSide,
+    plugin::{rights::ToolRights, side::PluginSide},
     run::{
         charge::BASE_FUEL,
         instance, memory,
@@ -50,11 +50,13 @@ async fn with_memory<T>(
 ) -> Result<T, CallError> {
     let client = ClientName::parse("test").expect("a name");
     let recorder = grants.recorder.as_ref().map(|recorder| recorder.of_call(&client, "run"));
+    let mut rights = ToolRights::denied(client.clone(), Arc::default());
+    rights.plugin.database = database;
+    rights.origin = Origin::Plugin(Arc::new(grants.tools.tools()));
+    rights.grants = Arc::new(grants);
     let guest = PluginSide {
         recorder,
-        database,
-        origin: Origin::Plugin(Arc::new(grants.tools.tools())),
-        grants: Arc::new(grants),
+        rights: Arc::new(rights),
         ..PluginSide::denied(client.clone(), Arc::default())
     };
     let call = Call { chain, ..guest.call(ToolName::new(&client, "run"), Limits::PLUGIN) };
@@ -223,14 +225,14 @@ async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
 }
 
 async fn denied_request(grants: &Grants, effects: &[&str], credential: Option<&str>) -> String {
-    let request = Request {
+    let request = EgressRequest {
         credentials: credential.map(str::to_owned).into_iter().collect(),
-        ..Request::default()
+        ..EgressRequest::default()
     };
     let grants = narrowed(grants.clone(), effects);
     let sent = with(grants, None, None, async |store| http::send(store, request).await);
     let error = sent.await.expect("it ends well").expect_err("there is no outlet");
-    assert_eq!(error.kind, ErrorKind::Denied);
+    assert_eq!(error.kind, EgressErrorKind::Denied);
     error.to_string()
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn describe(
         .call
         .chain
         .as_ref()
-        .and_then(|chain| chain.view().find(&state.call.guest.origin, &full));
+        .and_then(|chain| chain.view().find(&state.call.guest.rights.origin, &full));
     let Some(tool) = found.map(|entry| entry.tool.clone()) else {
         return Ok(Err(not_found(name)));
     };
@@ -170,10 +170,10 @@ async fn decide(
     let is_long = request.arguments.len() > threads::INLINE_BYTES;
     let decided = if is_long || chain.view().has_guards() {
         let chain = chain.clone();
-        let origin = store.data().call.guest.origin.clone();
+        let origin = store.data().call.guest.rights.origin.clone();
         decide_checked(&chain, &origin, &full, &request.arguments).await
     } else {
-        chain.admit(&store.data().call.guest.origin, &full, &request.arguments)
+        chain.admit(&store.data().call.guest.rights.origin, &full, &request.arguments)
     };
     match decided {
         Ok(admitted) => Ok(Ok(match request.timeout {
@@ -233,7 +233,7 @@ impl State<PluginSide> {
     /// called at all, so that it is neither a slot nor granted by full name.
     fn full_name(&mut self, name: &str) -> Result<String, CallError> {
         self.may_call(Some(name))?;
-        let granted = &self.call.guest.grants.tools;
+        let granted = &self.call.guest.rights.grants.tools;
         let full = match granted.slots.get(name) {
             Some(Some(tool)) => Ok(tool.clone()),
             Some(None) => Err(unbound_slot(name)),
@@ -247,7 +247,7 @@ impl State<PluginSide> {
     /// Records the use of a tool that the guest may call by this name.
     fn record_tool(&self, name: &str) {
         self.record(|| {
-            let is_slot = self.call.guest.grants.tools.slots.contains_key(name);
+            let is_slot = self.call.guest.rights.grants.tools.slots.contains_key(name);
             let used = if is_slot { Use::Slot } else { Use::Tool };
             used(name.to_owned())
         });
@@ -256,7 +256,7 @@ impl State<PluginSide> {
     /// Records the use of every granted tool, because a list depends on all of them.
     fn record_list(&self) {
         if let Some(recorder) = &self.call.guest.recorder {
-            let granted = &self.call.guest.grants.tools;
+            let granted = &self.call.guest.rights.grants.tools;
             granted.slots.keys().for_each(|slot| recorder.record(Use::Slot(slot.clone())));
             granted.full.iter().for_each(|tool| recorder.record(Use::Tool(tool.clone())));
         }
@@ -265,8 +265,8 @@ impl State<PluginSide> {
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
         let Some(chain) = &self.call.chain else { return Page::default() };
         let view = chain.view();
-        let origin = &self.call.guest.origin;
-        let granted = &self.call.guest.grants.tools;
+        let origin = &self.call.guest.rights.origin;
+        let granted = &self.call.guest.rights.grants.tools;
         let slots = granted.slots.iter().filter_map(|(slot, tool)| {
             let entry = view.find(origin, tool.as_deref()?)?;
             Some((slot.as_str(), &entry.tool))

@@ -11,7 +11,7 @@ mod link;
 use std::{future::Future, sync::Arc, time::Duration};
 
 use airlock_core::tenant::{Pool, Reservation, Tenant};
-use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
+use airlock_egress::{self, EgressErrorKind, EgressRequest, Redirects, RequestSlot, Session};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderName, header};
 use http_body_util::{BodyExt as _, Full};
@@ -158,7 +158,7 @@ async fn send(
     let (head, body) = request.into_parts();
     let body = collect(body, session.bounds().request_bytes, &mut memory).await?;
     let own = head.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
-    let request = Request {
+    let request = EgressRequest {
         method: head.method.as_str().to_owned(),
         url: head.uri.to_string(),
         headers: own
@@ -167,7 +167,7 @@ async fn send(
         body: Some(body),
         timeout: options.and_then(timeout),
         redirects: Redirects::Manual,
-        ..Request::default()
+        ..EgressRequest::default()
     };
     late_fuel.add(request_bytes(&request) as u64);
     let response = slot.send(request).await.map_err(for_guest)?;
@@ -229,7 +229,7 @@ impl AsRef<[u8]> for Unread {
 /// Converts a response. Its slot among the requests of the call is released when the guest drops
 /// the body.
 fn into_http(
-    response: airlock_egress::Response,
+    response: airlock_egress::EgressResponse,
     slot: RequestSlot,
 ) -> Result<http::Response<WasiBody>, HttpError> {
     let mut built = http::Response::builder().status(response.status);
@@ -245,20 +245,20 @@ fn into_http(
 }
 
 /// Converts an error. `wasi:http` has more kinds of errors, and no text for most of them.
-fn for_guest(error: airlock_egress::Error) -> HttpError {
+fn for_guest(error: airlock_egress::EgressError) -> HttpError {
     match error.kind {
-        ErrorKind::Denied => HttpError::HttpRequestDenied,
-        ErrorKind::InvalidRequest | ErrorKind::LimitReached | ErrorKind::Other => {
-            HttpError::InternalError(Some(error.message.into_owned()))
-        }
-        ErrorKind::Dns => HttpError::DnsError { rcode: None, info_code: None },
-        ErrorKind::Connect => HttpError::DestinationUnavailable,
-        ErrorKind::Tls => HttpError::TlsProtocolError,
-        ErrorKind::Timeout => HttpError::HttpResponseTimeout,
-        ErrorKind::TooLarge => HttpError::HttpResponseBodySize(None),
-        ErrorKind::TooManyRedirects => HttpError::LoopDetected,
-        ErrorKind::Protocol => HttpError::HttpProtocolError,
-        ErrorKind::Unavailable => HttpError::ConnectionLimitReached,
+        EgressErrorKind::Denied => HttpError::HttpRequestDenied,
+        EgressErrorKind::InvalidRequest
+        | EgressErrorKind::LimitReached
+        | EgressErrorKind::Other => HttpError::InternalError(Some(error.message.into_owned())),
+        EgressErrorKind::Dns => HttpError::DnsError { rcode: None, info_code: None },
+        EgressErrorKind::Connect => HttpError::DestinationUnavailable,
+        EgressErrorKind::Tls => HttpError::TlsProtocolError,
+        EgressErrorKind::Timeout => HttpError::HttpResponseTimeout,
+        EgressErrorKind::TooLarge => HttpError::HttpResponseBodySize(None),
+        EgressErrorKind::TooManyRedirects => HttpError::LoopDetected,
+        EgressErrorKind::Protocol => HttpError::HttpProtocolError,
+        EgressErrorKind::Unavailable => HttpError::ConnectionLimitReached,
     }
 }
 

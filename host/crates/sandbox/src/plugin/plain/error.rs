@@ -9,7 +9,9 @@ pub(crate) enum BadComponent {
     )]
     Program(String),
     /// It exports an interface of Airlock's other than the plugin contract.
-    #[error("it exports {0}, which is no contract of plugins; plugins export airlock:plugin/tools")]
+    #[error(
+        "it exports {0}, which is not the contract of plugins; plugins export airlock:plugin/tools"
+    )]
     OtherContract(String),
     /// It exports no function that can be a tool. The text lists the exports with the reasons.
     #[error("it exports neither airlock:plugin/tools nor a function that can be a tool: {0}")]

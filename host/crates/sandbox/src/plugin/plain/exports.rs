@@ -153,7 +153,7 @@ impl Collector<'_> {
             ComponentItem::ComponentInstance(_) => {
                 self.leave_out(&export, "it is an interface inside an interface");
             }
-            _ => self.leave_out(&export, "it is no function"),
+            _ => self.leave_out(&export, "it is not a function"),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use airlock_core::{
     tenant::{Pool, Tenant},
-    tool::{Cause, ClientName},
+    tool::Cause,
 };
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Access, Grants,
-    plugin::{late_fuel::LateFuel, uses::CallRecorder},
+    plugin::{late_fuel::LateFuel, rights::ToolRights, uses::CallRecorder},
 };
 
 /// State that all calls of one plugin share: the use of its directories, and the place of its
@@ -64,22 +64,20 @@ impl Wasi {
         Self { random: Some(random), ..Self::new(LazyContext::new(None), files, false) }
     }
 
-    /// Grants the access of `grants`, which are those of the plugin or of one of its tools, to a call
-    /// of `client` for `tenant`. Listings take their memory
-    /// from `memory`. Uses of directories go to `recorder`. Fails if a granted directory no longer
-    /// exists.
+    /// Grants the access of `rights` to a call for `tenant`. Listings take their memory from `memory`. Uses of
+    /// directories go to `recorder`. Fails if a granted directory no longer exists.
     pub(crate) fn granted(
-        client: &ClientName,
+        rights: &Arc<ToolRights>,
         tenant: &Tenant,
-        grants: &Grants,
         mounts: &Mounts,
         memory: &Pool,
         recorder: Option<&CallRecorder>,
     ) -> Result<Self, Cause> {
-        let mut context = LazyContext::new(Some(Output::new(client, &grants.scrubber)));
+        let grants = &rights.grants;
+        let mut context = LazyContext::new(Some(rights.clone()));
         let mut files = Files::new(tenant.clone(), memory.clone());
         if !grants.directories.is_empty() {
-            let mut builder = context_builder(context.output.as_ref());
+            let mut builder = context_builder(Some(rights));
             for directory in &grants.directories {
                 // The mounts are those of the plugin; the running tool may have less access.
                 let is_writable = directory.access == Access::ReadWrite;
@@ -123,28 +121,31 @@ impl Wasi {
 /// at its start.
 pub(super) struct LazyContext {
     built: Option<Box<WasiCtx>>,
-    /// Standard output of the guest; `None` if it is discarded.
-    output: Option<Output>,
+    /// Rights of the guest whose standard output is logged; `None` if it is discarded.
+    logged: Option<Arc<ToolRights>>,
 }
 
 impl LazyContext {
-    fn new(output: Option<Output>) -> Self {
-        Self { built: None, output }
+    fn new(logged: Option<Arc<ToolRights>>) -> Self {
+        Self { built: None, logged }
     }
 
     /// Returns the state.
     pub(super) fn get(&mut self) -> &mut WasiCtx {
-        self.built.get_or_insert_with(|| Box::new(context_builder(self.output.as_ref()).build()))
+        let logged = self.logged.as_deref();
+        self.built.get_or_insert_with(|| Box::new(context_builder(logged).build()))
     }
 }
 
-/// Returns a builder of a state without directories.
-fn context_builder(output: Option<&Output>) -> WasiCtxBuilder {
+/// Returns a builder of a state without directories. The standard output of a guest with these rights is logged.
+fn context_builder(logged: Option<&ToolRights>) -> WasiCtxBuilder {
     let mut builder = WasiCtxBuilder::new();
     // Without these a guest could create sockets, although not use them.
     builder.allow_tcp(false).allow_udp(false).max_random_size(random::MAX_BYTES);
-    if let Some(output) = output {
-        builder.stdout(output.clone()).stderr(output.beside());
+    if let Some(ToolRights { plugin, grants, .. }) = logged {
+        let output = Output::new(&plugin.client, &grants.scrubber);
+        let errors = output.beside();
+        builder.stdout(output).stderr(errors);
     }
     builder
 }

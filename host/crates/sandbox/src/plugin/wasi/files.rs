@@ -10,7 +10,10 @@ mod descriptor;
 mod host;
 mod listings;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use airlock_core::tenant::{Pool, Tenant};
 use wasmtime_wasi::{
@@ -60,8 +63,8 @@ pub(super) struct Files {
     scratch_recorder: Option<DirectoryRecorder>,
     /// Open descriptors, by the number of the resource.
     open: HashMap<u32, OpenDescriptor>,
-    /// Shared with every [`OpenPermit`] of the call, so that its references count them.
-    permits: Arc<()>,
+    /// Shared with every [`OpenPermit`] of the call, so that its references count them. Made with the first one.
+    permits: OnceLock<Arc<()>>,
     listed_bytes: usize,
     /// True if the guest tried to change a directory that it may only read.
     denied_a_change: bool,
@@ -117,7 +120,7 @@ impl Files {
             scratch: ScratchState::Denied,
             scratch_recorder: None,
             open: HashMap::new(),
-            permits: Arc::default(),
+            permits: OnceLock::new(),
             listed_bytes: 0,
             denied_a_change: false,
             has_changed: false,
@@ -142,12 +145,13 @@ impl Files {
 
     /// Counts one more open file or stream. Fails if the call or the tenant has too many.
     fn permit(&self) -> FsResult<Arc<OpenPermit>> {
-        if Arc::strong_count(&self.permits) > MAX_OPEN {
+        let permits = self.permits.get_or_init(Arc::default);
+        if Arc::strong_count(permits) > MAX_OPEN {
             return Err(ErrorCode::InsufficientMemory.into());
         }
         let descriptor =
             DescriptorPermit::take(&self.tenant).ok_or(ErrorCode::InsufficientMemory)?;
-        Ok(Arc::new(OpenPermit { _of_call: self.permits.clone(), _of_process: descriptor }))
+        Ok(Arc::new(OpenPermit { _of_call: permits.clone(), _of_process: descriptor }))
     }
 
     pub(super) fn late_fuel(&self) -> &LateFuel {

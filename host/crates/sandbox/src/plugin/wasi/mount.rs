@@ -13,7 +13,7 @@ use std::{fs::File, path::PathBuf, sync::Arc, time::Instant};
 use parking_lot::{Mutex, MutexGuard};
 use wasmtime_wasi::runtime::spawn_blocking;
 
-use self::usage::{Measurement, Usage, length};
+use self::usage::{Measurement, MountUsage, length};
 use super::{
     identity::FileIdentity,
     measure::{Amount, measure},
@@ -31,7 +31,7 @@ pub(super) struct Mount {
     /// wait occupy no threads.
     lock: Arc<tokio::sync::Mutex<()>>,
     /// Locked for moments only, never during a walk.
-    usage: Mutex<Usage>,
+    usage: Mutex<MountUsage>,
     scratch: Option<ScratchDirectory>,
 }
 
@@ -46,7 +46,7 @@ impl Mount {
             path: scratch.path().to_owned(),
             quota,
             lock: Arc::default(),
-            usage: Mutex::new(Usage::empty()),
+            usage: Mutex::new(MountUsage::empty()),
             scratch: Some(scratch),
         })
     }
@@ -66,7 +66,7 @@ impl Mount {
         spawn_blocking(move || change(&guard)).await
     }
 
-    fn usage(&self) -> MutexGuard<'_, Usage> {
+    fn usage(&self) -> MutexGuard<'_, MountUsage> {
         self.usage.lock()
     }
 

@@ -14,7 +14,7 @@ use wasmtime_wasi::{
 };
 
 /// Bytes of the longest random string that a guest may request at once. Bounds the work of one host
-/// call, which costs the same fuel for any length.
+/// call, which costs the same fuel for any length. A key or a seed has tens of bytes.
 pub(super) const MAX_BYTES: u64 = 4 << 10;
 /// Seed of the fixed numbers. Each interface derives a different one from it, so that they
 /// do not repeat each other.

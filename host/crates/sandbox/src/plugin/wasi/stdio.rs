@@ -18,7 +18,7 @@ use wasmtime_wasi::{
 };
 
 /// Bytes that one stream of one call may write; the rest is dropped. They go to the log one line at
-/// a time, at the level debug.
+/// a time, at the level debug: a thousand lines of ordinary length, and a guest writes in a loop.
 const MAX_BYTES: usize = 64 << 10;
 /// Bytes that a guest may write at once. Also bounds the allocation that `write-zeroes` causes on
 /// the host.
@@ -49,13 +49,19 @@ impl Output {
     /// Logs as much as there is room for. The guest gets no error for the rest: its `println!`
     /// would panic.
     fn take(&self, bytes: &[u8]) {
-        let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
-        // Redacted before the cut, because half a secret would no longer be found.
-        let text = self.scrubber.cut(&String::from_utf8_lossy(bytes), left);
+        let Some(text) = self.logged(bytes) else { return };
         for line in text.lines().map(one_line).filter(|line| !line.is_empty()) {
             debug!(plugin = %self.plugin, line, "plugin output");
         }
+    }
+
+    /// Returns the part of a text that is logged, without secrets; `None` if there is no room.
+    fn logged(&self, bytes: &[u8]) -> Option<String> {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
+        // Redacted before the cut, because half a secret would no longer be found. Without room, the mark of the cut is left out
+        // too: each write would have one.
+        (left > 0).then(|| self.scrubber.cut(&String::from_utf8_lossy(bytes), left))
     }
 }
 
@@ -93,5 +99,21 @@ impl OutputStream for Output {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         Ok(PERMIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_beyond_the_limit_leaves_no_line_in_the_log() {
+        let plugin = ClientName::parse("p").expect("a valid name");
+        let output = Output::new(&plugin, &Arc::default());
+        let most = "x".repeat(MAX_BYTES - 4);
+        assert_eq!(output.logged(most.as_bytes()).as_deref(), Some(most.as_str()));
+        assert_eq!(output.logged(b"12345").as_deref(), Some("1…"));
+        assert_eq!(output.logged(b"more"), None);
+        assert_eq!(output.beside().logged(b"more").as_deref(), Some("more"));
     }
 }

@@ -10,6 +10,7 @@ mod uses;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use airlock_core::{
@@ -34,7 +35,8 @@ use wasmtime_wasi::{
 
 use super::{Mounts, Wasi, files::FilesystemHost, measure::Amount, mount::Mount};
 use crate::{
-    Access, DeclaredEffect, Directory, Effect, Grants, Quota, plugin::uses::CallRecorder,
+    Access, DeclaredEffect, Directory, Effect, Grants, Quota,
+    plugin::{rights::ToolRights, uses::CallRecorder},
     run::meter::Meter,
 };
 
@@ -104,16 +106,21 @@ impl Host {
         self.recorded_call(None)
     }
 
-    fn recorded_call(&self, recorder: Option<&CallRecorder>) -> Call {
+    /// Returns the state of a call that has not begun.
+    fn granted(&self, recorder: Option<&CallRecorder>) -> Wasi {
         let client = ClientName::parse("test").expect("a name");
-        let tenant = Tenant::ANONYMOUS;
-        let wasi =
-            Wasi::granted(&client, &tenant, &self.grants, &self.mounts, &self.memory, recorder)
-                .expect("the directories are there");
+        let denied = ToolRights::denied(client, Arc::default());
+        let rights = Arc::new(ToolRights { grants: Arc::new(self.grants.clone()), ..denied });
+        Wasi::granted(&rights, &Tenant::ANONYMOUS, &self.mounts, &self.memory, recorder)
+            .expect("the directories are there")
+    }
+
+    fn recorded_call(&self, recorder: Option<&CallRecorder>) -> Call {
+        let wasi = self.granted(recorder);
         let mut call = Call {
             wasi,
             table: ResourceTable::new(),
-            meter: Meter::new(0),
+            meter: Meter::new(0, Instant::now()),
             directories: Vec::new(),
         };
         let directories = call.view().get_directories().expect("directories");

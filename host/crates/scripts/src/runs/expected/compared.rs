@@ -4,13 +4,15 @@ use std::{borrow::Cow, cell::OnceCell};
 
 use serde_json::Value;
 
+use crate::ask::MAX_QUESTION;
 use airlock_json::raw;
 
 /// Maximum bytes of a value that is compared with a constant one: six times as many as a manifest has, because
-/// each character may be escaped.
-const MAX_COMPARED: usize = 96 << 10;
-/// Most members or elements of a value that are compared with those of a partial one: a manifest has fewer.
-const MAX_PARTS: usize = 16 << 10;
+/// each character may be escaped. The arguments of a call have up to 1 MiB.
+const MAX_COMPARED: usize = 6 * MAX_QUESTION;
+/// Maximum number of members or elements of a value that are compared with those of a partial one: a manifest has fewer
+/// bytes, and the arguments of a call have room for half a million.
+const MAX_PARTS: usize = MAX_QUESTION;
 
 /// The arguments of a call, or the members of an object in them, read once for the comparison with all entries of a
 /// manifest: arguments may have 1 MiB, and a manifest a hundred entries.

@@ -90,6 +90,16 @@ fn constant_arguments_are_equal_and_no_others_are_there_but_varying_ones() {
 }
 
 #[test]
+fn a_name_that_varies_counts_once_in_arguments_that_are_read() {
+    let written = json!({"arguments": {}, "varying": ["b", "a", "a"]});
+    let expected: ExpectedArguments = serde_json::from_value(written).expect("arguments");
+    assert!(expected.permit_call(&r#"{"b":1,"a":2}"#.into()));
+    assert!(!expected.permit_call(&r#"{"a":1,"a":2,"b":3}"#.into()));
+    let read = serde_json::to_value(&expected).expect("arguments");
+    assert_eq!(read, json!({"arguments": {}, "varying": ["a", "b"]}));
+}
+
+#[test]
 fn constant_parts_are_there_and_no_others_but_those_that_vary() {
     let expected = between(
         json!({"m": {"to": ["x", 1], "body": "1"}}),

@@ -20,8 +20,9 @@ use airlock_core::{
 use airlock_sandbox::ScriptCall;
 use airlock_store::runs::{NewRun, RunStep, StoredCall};
 
-/// Maximum bytes of answers that one run stores. A resumed run reads all of them. Beyond it, answers of
-/// repeatable calls are not stored, and a call that is not repeatable is refused before it is made.
+/// Maximum bytes of the answers that one run stores, and of the arguments of its calls. A resumed run reads all of them,
+/// and resumed runs have 256 MiB together. Beyond it, answers of repeatable calls are not stored, and a call that is not
+/// repeatable, or whose arguments do not fit, is refused before it is made.
 const MAX_STORED_BYTES: usize = 16 << 20;
 /// Maximum bytes of steps that wait to be stored. They are in memory; a script that only reads waits
 /// with all of them until it ends.

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::flows::mark;
 
-/// Largest depth of a value, references included.
+/// Largest depth of a value, references included: they can form a cycle, and the value is built by recursion.
 const MAX_DEPTH: usize = 16;
-/// Maximum number of values in a value. A schema of 256 KiB can describe many more.
+/// Maximum number of values in a value. A schema of 256 KiB can describe many more, and lists of lists multiply them.
 const MAX_VALUES: u32 = 2_000;
 /// Bytes of JSON, or elements of a list of schemas, that count as one value.
 const BYTES_OF_VALUE: usize = 256;
@@ -57,7 +57,7 @@ impl<'s> Example<'s> {
         }
     }
 
-    /// Returns whether there are as many values as there may be: what is left of objects and lists is left out.
+    /// Returns whether the maximum number of values is reached. Further members and elements are left out.
     fn is_full(&self) -> bool {
         self.made >= MAX_VALUES
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{DescribedAnswers, example, flows, flows::RehearsedAnswers};
-use crate::runs::{ahead, arguments, flow::RunFlow};
+use crate::runs::{ahead, flow::RunFlow, known::KnownTools};
 use airlock_core::{
     door::{Arguments, Chain, Entry, Origin},
     threads,
@@ -22,7 +22,7 @@ use airlock_sandbox::{
 };
 
 /// Maximum bytes of the arguments of all calls of a rehearsal. They are kept until the next rehearsal has ended, as
-/// trees that take up to eighty times as much memory. A script has 64 KiB, and described answers are short.
+/// trees that take up to 150 times as much memory. A script has 64 KiB, and described answers are short.
 const MAX_ARGUMENTS: usize = 256 << 10;
 
 /// The answers of a rehearsal.
@@ -40,6 +40,8 @@ pub(super) struct RehearsedCalls {
     rehearsing: Rehearsing,
     /// Where the values in the calls come from.
     flow: RunFlow,
+    /// The tools that the script has called.
+    known: KnownTools,
     rehearsal: Mutex<Rehearsal>,
 }
 
@@ -101,7 +103,8 @@ impl CallTreatment {
 impl RehearsedCalls {
     pub(super) fn new(chain: Chain, rehearsing: Rehearsing) -> Self {
         let flow = RunFlow::new(chain.nested_context());
-        Self { chain, rehearsing, flow, rehearsal: Mutex::default() }
+        let known = KnownTools::default();
+        Self { chain, rehearsing, flow, known, rehearsal: Mutex::default() }
     }
 
     /// Returns the rehearsal, once the script has ended with this error or none.
@@ -141,8 +144,9 @@ impl RehearsedCalls {
             }
             Err(refused) => treatment.refused = Some(refused.message()),
         }
+        let definition = self.known.digest(&entry.tool);
         let mut rehearsal = self.rehearsal.lock();
-        rehearsal.add(entry, call, &arguments, treatment);
+        rehearsal.add(entry, &definition, call, &arguments, treatment);
         if let Err(refused) = asking {
             return Ok(Err(refused));
         }
@@ -181,7 +185,7 @@ impl RehearsedCalls {
         let arguments = threads::parse(view.tenant(), &call.tool, &call.arguments).await?;
         let deadline = self.chain.deadline();
         let arguments = threads::guarded(view, origin, entry, arguments, deadline).await?;
-        arguments::check(&entry.tool, arguments.as_str())?;
+        self.known.check(&entry.tool, arguments.as_str())?;
         let needs_approval = !view.is_automatic(origin, entry, &arguments)?;
         let questions = arguments.questions();
         let question = (!questions.is_empty()).then(|| questions.to_string());
@@ -215,6 +219,7 @@ impl Rehearsal {
     fn add(
         &mut self,
         entry: &Entry,
+        definition: &str,
         call: &ScriptCall,
         arguments: &Arguments,
         treatment: CallTreatment,
@@ -227,7 +232,7 @@ impl Rehearsal {
         let origins = origins.collect();
         self.calls.push(RehearsedCall {
             tool: call.tool.clone(),
-            definition: entry.tool.digest(),
+            definition: definition.to_owned(),
             // The door has read them as an object.
             written: serde_json::from_str(&call.arguments).unwrap_or_default(),
             arguments,

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::debug::recorder::ExchangeRecorder;
 use airlock_agent::RequestObserver as _;
-use airlock_model::{ExchangeObserver as _, Redaction, SentRequest, object};
+use airlock_json::object;
+use airlock_model::{ExchangeObserver as _, Redaction, SentRequest};
 
 static LARGE: [u8; 1 << 20] = [b'x'; 1 << 20];
 const SETTINGS: DebugSettings = DebugSettings { max: 3, max_bytes: 64 << 10 };

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::schema;
+use airlock_database::schema;
 
 /// Returns the steps of the plan for the rows of a filter.
 async fn plan(database: &Database, kind: LogKind, filter: LogFilter) -> String {

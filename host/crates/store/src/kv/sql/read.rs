@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use crate::{
+use crate::kv::{Entry, Holder, Id, KvError, Page, StoreUsage};
+use airlock_database::{
     columns::unsigned,
-    kv::{Entry, Holder, Id, KvError, Page, Usage},
     sql::{Param, Row, Sql, SqlResult, params},
 };
 
@@ -147,7 +147,7 @@ fn key_rows(
     sql.all(select, values, |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-pub(in crate::kv) fn usage(sql: &Sql<'_>) -> SqlResult<Vec<Usage>> {
+pub(in crate::kv) fn usage(sql: &Sql<'_>) -> SqlResult<Vec<StoreUsage>> {
     // A store without a holder is the first of its name: in PostgreSQL, NULL sorts last.
     let select = "SELECT s.plugin, s.name, s.holder, s.bytes - CAST(coalesce(sum(e.cost), 0) AS BIGINT), \
                   s.entries - count(e.cost) \
@@ -157,18 +157,18 @@ pub(in crate::kv) fn usage(sql: &Sql<'_>) -> SqlResult<Vec<Usage>> {
 }
 
 /// Reads the usage of stores from before version 8, in which all tenants had one store.
-pub(in crate::kv) fn usage_without_holders(sql: &Sql<'_>) -> SqlResult<Vec<Usage>> {
+pub(in crate::kv) fn usage_without_holders(sql: &Sql<'_>) -> SqlResult<Vec<StoreUsage>> {
     let select = "SELECT s.plugin, s.name, NULL, s.bytes - coalesce(sum(e.cost), 0), s.entries - count(e.cost) \
                   FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.expires <= ?1 \
                   GROUP BY s.id ORDER BY s.plugin, s.name";
     sql.all(select, params![sql.now()], usage_of_row)
 }
 
-fn usage_of_row(row: &Row<'_>) -> SqlResult<Usage> {
+fn usage_of_row(row: &Row<'_>) -> SqlResult<StoreUsage> {
     let bytes = unsigned(row.get(3)?);
     let entries = unsigned(row.get(4)?);
     let holder = row.get::<Option<&[u8]>>(2)?.map_or(Holder::Unassigned, Holder::from_column);
-    Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })
+    Ok(StoreUsage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })
 }
 
 /// Converts a key back to the text that was written.

@@ -1,10 +1,8 @@
 //! Removal of expired entries, whatever store they are in.
 
 use super::{PURGED_AT_ONCE, find_any, purge};
-use crate::{
-    kv::Id,
-    sql::{Sql, SqlResult, params},
-};
+use crate::kv::Id;
+use airlock_database::sql::{Sql, SqlResult, params};
 
 /// Some of the stores, in the order of their numbers.
 pub(in crate::kv) struct StorePage {

@@ -94,7 +94,7 @@ async fn entries_of_an_older_version_have_no_holder_and_are_seen_by_nobody() {
     assert_eq!(usage_at(&path).expect("no file"), []);
     assert!(!path.exists(), "it is not made");
     let old = rusqlite::Connection::open(&path).expect("made");
-    for migration in &crate::schema::MIGRATIONS[..6] {
+    for migration in &airlock_database::schema::MIGRATIONS[..6] {
         old.execute_batch(migration).expect("version 6");
     }
     old.execute_batch(
@@ -102,10 +102,11 @@ async fn entries_of_an_older_version_have_no_holder_and_are_seen_by_nobody() {
          INSERT INTO kv_entry (store, key, version, cost, value) VALUES (1, x'6b', 7, 66, x'76')",
     )
     .expect("a store with an entry");
-    old.pragma_update(None, "application_id", crate::schema::APPLICATION_ID).expect("marked");
+    old.pragma_update(None, "application_id", airlock_database::schema::APPLICATION_ID)
+        .expect("marked");
     old.pragma_update(None, "user_version", 6).expect("marked");
     drop(old);
-    let expected = Usage {
+    let expected = StoreUsage {
         plugin: "p".to_owned(),
         name: "s".to_owned(),
         holder: Holder::Unassigned,

@@ -36,7 +36,7 @@ impl QuotaMap {
             .sum()
     }
 
-    async fn take(&mut self, store: &Store, step: MapStep) {
+    async fn take(&mut self, store: &PluginStore, step: MapStep) {
         match step {
             MapStep::Set(key, value) => {
                 let before = self.bytes();

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
+use crate::recall::{Anchor, StoredRecord};
+use airlock_database::{
     columns::unsigned,
     owner::OwnerId,
-    recall::{Anchor, StoredRecord},
     sql::{Param, Sql, SqlResult, numbered, params},
 };
 

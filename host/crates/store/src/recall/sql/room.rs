@@ -1,8 +1,8 @@
 //! Removes texts and records that have expired, and those that the bounds leave no room for. Those of
-//! other owners are removed as [`room`](crate::owner::room) has it.
+//! other owners are removed as [`room`](airlock_database::owner::room) has it.
 
 use super::{OVERHEAD_BYTES, Put, change_owner};
-use crate::{
+use airlock_database::{
     columns::signed,
     owner::{
         OwnerId,

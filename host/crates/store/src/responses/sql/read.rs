@@ -4,10 +4,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::{
+use crate::responses::{OVERHEAD_BYTES, ReadError, ResponseList, StoredTurn, Texts};
+use airlock_database::{
     columns::unsigned,
     owner::OwnerId,
-    responses::{OVERHEAD_BYTES, ReadError, ResponseList, StoredTurn, Texts},
     sql::{Param, Sql, SqlResult, numbered, params},
 };
 

@@ -1,9 +1,9 @@
 //! Removes conversations that have expired, and those that the bounds leave no room for. Those of other
-//! owners are removed as [`room`](crate::owner::room) has it, so that no change loses the conversation
+//! owners are removed as [`room`](airlock_database::owner::room) has it, so that no change loses the conversation
 //! that it continues.
 
 use super::{Put, grow_owner};
-use crate::{
+use airlock_database::{
     columns::signed,
     owner::{
         OwnerId,

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 use airlock_core::run::{Call, Called, Position, Refused, Stage};
 
 use super::tx::{Done, Tx, about};
-use crate::{
+use crate::runs::stored::{RunError, StoredCall};
+use airlock_database::{
     columns::size,
-    runs::stored::{RunError, StoredCall},
     sql::{Param, Row, Sql, SqlResult, params},
 };
 

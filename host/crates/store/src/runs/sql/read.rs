@@ -1,10 +1,10 @@
 //! Reads runs.
 
 use super::{call, row};
-use crate::{
+use crate::runs::stored::StoredRun;
+use airlock_database::{
     columns::unsigned,
     owner::OwnerId,
-    runs::stored::StoredRun,
     sql::{Row, Sql, SqlResult, params},
 };
 

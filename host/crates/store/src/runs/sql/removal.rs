@@ -4,7 +4,7 @@
 //! counts them: of the same owner if there is one. The tools go with their last run.
 
 use super::tx::Tx;
-use crate::sql::{Param, SqlResult, Subject, first, params};
+use airlock_database::sql::{Param, SqlResult, Subject, first, params};
 
 /// Runs of other owners among which one is looked for that counts the tools. If changes of all their
 /// owners are running, no run counts them.

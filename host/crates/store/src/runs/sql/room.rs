@@ -6,7 +6,7 @@
 //! in `SQLite`; in `PostgreSQL`, it may be exceeded until the next sweep.
 
 use super::tx::Tx;
-use crate::{
+use airlock_database::{
     columns::{milliseconds, signed},
     sql::{Row, SqlResult, Subject, first, params},
 };

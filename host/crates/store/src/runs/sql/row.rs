@@ -4,9 +4,9 @@ use airlock_core::run::{Lease, Phase};
 use serde::Deserialize;
 
 use super::tx::{Done, Tx};
-use crate::{
+use crate::runs::stored::{NewRun, RunError};
+use airlock_database::{
     columns::{milliseconds, size},
-    runs::stored::{NewRun, RunError},
     sql::{Row, SqlResult, Subject, first, params},
 };
 

@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use airlock_core::run::{Position, Refused};
 
-use crate::{
+use crate::runs::stored::{RunBounds, RunError};
+use airlock_database::{
     owner::OwnerId,
-    runs::stored::{RunBounds, RunError},
     sql::{Sql, SqlError},
 };
 

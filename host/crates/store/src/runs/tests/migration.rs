@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::schema;
+use airlock_database::schema;
 
 #[tokio::test]
 async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {

@@ -1,7 +1,7 @@
 //! Bounds on stored runs: their bytes, and the order in which they are removed.
 
 use super::*;
-use crate::sql::first;
+use airlock_database::sql::first;
 
 async fn names(runs: &Runs) -> Vec<String> {
     runs.list(100).await.expect("read").into_iter().map(|run| run.id).collect()

@@ -1,10 +1,8 @@
 //! Reading a run to show it.
 
 use super::*;
-use crate::{
-    runs::{pending::COUNT, show::MAX_SHOWN},
-    sql::params,
-};
+use crate::runs::{pending::COUNT, show::MAX_SHOWN};
+use airlock_database::sql::params;
 
 const MAX: usize = MAX_SHOWN as usize;
 

@@ -8,7 +8,7 @@ use crate::{
     Database, OwnerId,
     approvals::NewDecision,
     entries::{EntryChange, EntryKind, EntryValue, RecordedChange},
-    kv::{Holder, Opener, Store},
+    kv::{Holder, Opener, PluginStore},
     login::{LoginId, UpstreamLogin},
     operators::StoredOperator,
     recall::{NewRecord, RecallBounds},
@@ -127,7 +127,7 @@ impl Step {
     }
 
     /// Makes a step in a store of keys and values.
-    async fn take_kv(self, store: &Store) -> String {
+    async fn take_kv(self, store: &PluginStore) -> String {
         match self {
             Self::KvSet { key, value, if_version, ttl, .. } => {
                 shown(store.set(&key, value, if_version, ttl.map(Duration::from_millis)).await)

@@ -101,8 +101,11 @@ fn a_text_is_divided_between_letters_and_not_in_a_short_word() {
 #[test]
 fn what_follows_a_text_is_shown_after_it_and_members_of_chunks_at_once() {
     let member = Delta::ChunkMember { choice: None, name: "x".to_owned(), value: json!("y") };
-    let citation =
-        Delta::Citation { choice: 0, wire: Wire::Messages, citation: airlock_model::Object::new() };
+    let citation = Delta::Citation {
+        choice: 0,
+        wire: Wire::Messages,
+        citation: airlock_conversation::Object::new(),
+    };
     let begin = Delta::Begin(Begin::default());
     let mut held = held([
         begin.clone(),
@@ -132,7 +135,7 @@ fn calls_and_unknown_members_and_ends_are_last() {
         id: "c".to_owned(),
         name: "f".to_owned(),
         is_custom: false,
-        extra: airlock_model::Object::new(),
+        extra: airlock_conversation::Object::new(),
     };
     let member = Delta::Member {
         choice: 0,
@@ -163,7 +166,7 @@ fn reasoning_ends_where_text_begins_and_an_item_ends_its_texts() {
     let block = Delta::ReasoningEnd { choice: 0, reasoning: Reasoning::default() };
     let mut held = held([reasoning("why"), block.clone(), text("one"), text(" two")]);
     assert_eq!(shown(&mut held, "", ""), [reasoning("why"), block]);
-    let item = Delta::ItemEnd { choice: 0, index: 0, item: airlock_model::Object::new() };
+    let item = Delta::ItemEnd { choice: 0, index: 0, item: airlock_conversation::Object::new() };
     held.push(item.clone());
     held.push(text("three"));
     assert_eq!(shown(&mut held, "", ""), [text("one two"), item]);

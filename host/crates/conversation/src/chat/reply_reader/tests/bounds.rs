@@ -1,6 +1,7 @@
 //! Bounds on what a reply makes the gateway keep.
 
 use super::*;
+use crate::delta::MAX_HELD_BYTES;
 
 #[test]
 fn choices_calls_and_names_are_bounded() {
@@ -76,6 +77,51 @@ fn what_is_kept_beyond_its_chunk_is_counted() {
     let chunk = json!({"choices": [{"delta": {"content": large}}], "usage": {"prompt_tokens": 1}});
     reader.chunk(object(chunk)).expect("a good chunk");
     assert!(reader.held_bytes() < large.len(), "{}", reader.held_bytes());
+}
+
+#[test]
+fn texts_that_are_held_are_bounded_for_all_choices_together() {
+    let most = "x".repeat(MAX_HELD_BYTES);
+    let sealed =
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "s"}]});
+    let named = json!({"tool_calls": [{"index": 0, "function": {"name": "n", "arguments": "1"}}]});
+    for (held, one_more, end) in [
+        (thinking_piece(&most), thinking_piece("x"), sealed),
+        (input_piece(&most), input_piece("x"), named),
+    ] {
+        let mut reader = ReplyReader::default();
+        for index in 0..MAX_REPLY_HELD_BYTES / MAX_HELD_BYTES {
+            reader.chunk(in_choice(index, &held)).expect("all of them fit");
+        }
+        reader.chunk(in_choice(0, &end)).expect("it releases the text");
+        reader.chunk(in_choice(9, &held)).expect("there is room again");
+        assert!(reader.chunk(in_choice(10, &one_more)).is_err());
+    }
+}
+
+#[test]
+fn the_part_of_a_choice_before_a_failure_is_counted() {
+    let most = "x".repeat(MAX_HELD_BYTES);
+    let mut reader = ReplyReader::default();
+    let pieces = ["x", most.as_str()].map(|text| json!({"type": "thinking", "thinking": text}));
+    let too_long = json!({"thinking_blocks": pieces});
+    assert!(reader.chunk(in_choice(0, &too_long)).is_err());
+    assert_eq!(reader.held_bytes(), 1);
+    let sealed =
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "s"}]});
+    reader.chunk(in_choice(0, &sealed)).expect("it releases the text");
+}
+
+fn thinking_piece(text: &str) -> Value {
+    json!({"thinking_blocks": [{"type": "thinking", "thinking": text}]})
+}
+
+fn input_piece(text: &str) -> Value {
+    json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]})
+}
+
+fn in_choice(index: usize, delta: &Value) -> Object {
+    object(json!({"choices": [{"index": index, "delta": delta}]}))
 }
 
 #[test]

@@ -210,8 +210,8 @@ fn link_http(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     })
 }
 
-fn http_request_from_guest(request: HttpRequest) -> egress::Request {
-    egress::Request {
+fn http_request_from_guest(request: HttpRequest) -> egress::EgressRequest {
+    egress::EgressRequest {
         method: request.method,
         url: request.url,
         headers: request.headers.into_iter().map(|header| (header.name, header.value)).collect(),
@@ -226,7 +226,7 @@ fn http_request_from_guest(request: HttpRequest) -> egress::Request {
     }
 }
 
-fn http_response_for_guest(response: egress::Response) -> HttpResponse {
+fn http_response_for_guest(response: egress::EgressResponse) -> HttpResponse {
     HttpResponse {
         status: response.status,
         headers: response.headers.into_iter().map(|(name, value)| Header { name, value }).collect(),
@@ -235,12 +235,12 @@ fn http_response_for_guest(response: egress::Response) -> HttpResponse {
     }
 }
 
-fn http_error_for_guest(error: &egress::Error) -> HttpError {
-    let egress::Error { kind, message, request_sent, .. } = error;
+fn http_error_for_guest(error: &egress::EgressError) -> HttpError {
+    let egress::EgressError { kind, message, request_sent, .. } = error;
     HttpError { kind: (*kind).into(), message: message.to_string(), request_sent: *request_sent }
 }
 
-same_variants!(egress::ErrorKind => HttpErrorKind {
+same_variants!(egress::EgressErrorKind => HttpErrorKind {
     Denied InvalidRequest Dns Connect Tls Timeout TooLarge TooManyRedirects Protocol Unavailable LimitReached Other
 });
 

@@ -32,7 +32,7 @@ pub(super) async fn read_error(
     let limit = state.running.emit_bytes_left;
     let bytes = convert::error_bytes(&error);
     let tenant = state.call.tenant().clone();
-    let scrubber = state.call.guest.grants.scrubber.clone();
+    let scrubber = state.call.guest.rights.grants.scrubber.clone();
     let counting =
         threads::read(&tenant, bytes, move || (convert::error_tree_bytes(&error, limit), error));
     let (tree_bytes, error) = counting.await;

@@ -13,7 +13,7 @@ use wasmtime::AsContextMut as _;
 use super::*;
 use crate::{
     Grants, Limits,
-    plugin::grants::Store as GrantedStore,
+    plugin::{grants::KvStore as GrantedStore, rights::ToolRights},
     run::{instance, memory, state::State},
 };
 
@@ -33,9 +33,11 @@ async fn run<T>(
         is_shared: false,
         is_cache: false,
     }];
+    let mut rights = ToolRights::denied(client.clone(), Arc::default());
+    rights.grants = Arc::new(Grants { stores, ..Grants::default() });
+    rights.plugin.database = Some(database.clone());
     let guest = PluginSide {
-        grants: Arc::new(Grants { stores, ..Grants::default() }),
-        database: Some(database.clone()),
+        rights: Arc::new(rights),
         ..PluginSide::denied(client.clone(), Arc::default())
     };
     let call = guest.call(ToolName::new(&client, "call"), limits);

@@ -157,7 +157,7 @@ fn functions_that_json_cannot_call_are_left_out_with_the_reason() {
         reasons,
         [
             "[static]thing.make: it belongs to a resource",
-            "a-module: it is no function",
+            "a-module: it is not a function",
             "inside: it takes or returns a resource",
             "lend: it takes or returns a resource",
             "take-over: it takes or returns a resource",
@@ -198,10 +198,13 @@ fn a_component_without_tools_is_refused_with_what_it_exports() {
     let none = "it exports neither airlock:plugin/tools nor a function that can be a tool";
     assert_eq!(refused("(component)"), format!("{none}: it exports nothing"));
     let contract = exporting(&["prepare", "airlock:plugin/executor@0.1.0#run"]);
-    let reason = "it exports airlock:plugin/executor@0.1.0, which is no contract of plugins; plugins export airlock:plugin/tools";
+    let reason = "it exports airlock:plugin/executor@0.1.0, which is not the contract of plugins; plugins export airlock:plugin/tools";
     assert_eq!(refused(&contract), reason);
     let modules: Vec<_> =
         (0..30).map(|number| format!(r#"(export "m{number}" (core module $m))"#)).collect();
     let error = refused(&format!("(component (core module $m) {})", modules.concat()));
-    assert!(error.contains("m0: it is no function") && error.ends_with("; and 10 more"), "{error}");
+    assert!(
+        error.contains("m0: it is not a function") && error.ends_with("; and 10 more"),
+        "{error}"
+    );
 }

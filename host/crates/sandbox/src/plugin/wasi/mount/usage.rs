@@ -25,7 +25,7 @@ const PAUSE_FACTOR: u32 = 9;
 
 /// Amount and measurements known of a mount.
 #[derive(Default)]
-pub(super) struct Usage {
+pub(super) struct MountUsage {
     /// Amount that the mount holds; `None` if that is unknown or exceeds the quota.
     pub(super) held: Option<Amount>,
     pub(super) measured: Option<Measurement>,
@@ -42,7 +42,7 @@ struct OpenEntry {
     unlinked: bool,
 }
 
-impl Usage {
+impl MountUsage {
     /// Returns the usage of a directory that was just made.
     pub(super) fn empty() -> Self {
         Self {

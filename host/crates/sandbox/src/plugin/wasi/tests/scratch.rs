@@ -51,10 +51,7 @@ async fn every_call_has_a_new_directory_with_a_quota_that_is_removed_with_the_ca
 #[tokio::test]
 async fn the_directory_is_made_once_and_only_when_the_guest_lists_its_directories() {
     let host = host();
-    let client = ClientName::parse("test").expect("a name");
-    let tenant = Tenant::ANONYMOUS;
-    let wasi = Wasi::granted(&client, &tenant, &host.grants, &host.mounts, &host.memory, None)
-        .expect("the directories are there");
+    let wasi = host.granted(None);
     assert!(scratch_directories(&host).is_empty());
     drop(wasi);
     let mut call = host.call();

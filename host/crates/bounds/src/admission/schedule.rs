@@ -10,9 +10,8 @@
 
 use std::collections::HashMap;
 
-use airlock_core::tenant::{Shares, Tenant};
-
 use super::queue::{Queue, Ticket};
+use crate::tenant::{Shares, Tenant};
 
 /// Weight that divides all slots: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
@@ -64,11 +63,15 @@ impl<W> Schedule<W> {
     /// Takes a slot for a new call; returns false if it has to wait. It overtakes no waiting call,
     /// because none of them is within its limits.
     pub(super) fn try_start(&mut self, flow: &Flow) -> bool {
-        let admitted = self.admits(flow);
-        if admitted {
-            self.take(flow);
+        // Taken and not asked for first: each look-up hashes a tenant, and all calls of a depth share the lock.
+        if self.share == 0 || !self.slots.take(&flow.tenant, 1) {
+            return false;
         }
-        admitted
+        let has_started = self.share_of(flow.guest).take(&flow.tenant, 1);
+        if !has_started {
+            self.slots.give_back(&flow.tenant, 1);
+        }
+        has_started
     }
 
     /// Adds a call to the queue. In a full queue it evicts the newest call of the tenant with the
@@ -126,10 +129,14 @@ impl<W> Schedule<W> {
 
     fn take(&mut self, flow: &Flow) {
         self.slots.take(&flow.tenant, 1);
-        let share = self.guests.entry(flow.guest).or_insert_with(|| {
+        self.share_of(flow.guest).take(&flow.tenant, 1);
+    }
+
+    /// Returns the share of a guest, which takes a slot of it next.
+    fn share_of(&mut self, guest: GuestId) -> &mut Shares {
+        self.guests.entry(guest).or_insert_with(|| {
             self.spare.take().unwrap_or_else(|| Shares::new(self.share, FLOW_WEIGHT))
-        });
-        share.take(&flow.tenant, 1);
+        })
     }
 
     fn admit_next(&mut self) -> Option<(Flow, W)> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use airlock_core::limit::GuestLimit;
+use crate::limit::GuestLimit;
 
 /// A ceiling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,16 +43,5 @@ impl Profile {
             Self::Untrusted => limit.default_amount(),
             Self::Trusted => limit.trusted_maximum(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use airlock_compile::MAX_MEMORY_BYTES;
-
-    #[test]
-    fn a_trusted_plugin_may_use_all_memory_that_the_engine_can_provide() {
-        assert_eq!(Profile::Trusted.maximum(GuestLimit::Memory), MAX_MEMORY_BYTES as u64);
     }
 }

@@ -1,10 +1,11 @@
-//! Limits how many guests run at once, and queues the other calls. The [`Schedule`] decides which
+//! Limits how many guests run at once, and queues the other calls. The schedule decides which
 //! call is next; this module provides the channels and timers.
 
 mod queue;
 mod schedule;
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_core::tenant::Tenant;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::oneshot, time::timeout_at};
 
@@ -20,6 +20,7 @@ use self::{
     queue::Ticket,
     schedule::{Flow, GuestId, Schedule},
 };
+use crate::tenant::Tenant;
 
 /// Shortest interval after which a call that was passed over checks again whether it still is.
 const LEAST_EXTENSION: Duration = Duration::from_millis(250);
@@ -27,7 +28,7 @@ const LEAST_EXTENSION: Duration = Duration::from_millis(250);
 /// Slots for guests. Calls at different depths of a chain have slots of their own, so a guest that
 /// waits for a tool never waits for its own slot: calls at the deepest level wait for no slot of
 /// another level, and so on upwards.
-pub(crate) struct Admission(Arc<AdmissionLevels>);
+pub struct Admission(Arc<AdmissionLevels>);
 
 struct AdmissionLevels {
     levels: Vec<Mutex<DepthSlots>>,
@@ -38,39 +39,40 @@ struct AdmissionLevels {
 
 /// Slots of one depth. A waiting call gets its slot through a channel. A slot that is not received
 /// is dropped, and so released.
-type DepthSlots = Schedule<oneshot::Sender<Slot>>;
+type DepthSlots = Schedule<oneshot::Sender<Slot<'static>>>;
 
 /// One guest's access to slots: its share at each depth.
-pub(crate) struct Share {
+pub struct Share {
     admission: Arc<AdmissionLevels>,
     guest: GuestId,
 }
 
 /// Permit to hold one instance. Dropped after the store.
-pub(crate) struct Slot(Option<SlotLease>);
+pub struct Slot<'s>(Option<SlotLease<'s>>);
 
 /// Level and flow of a slot, to which the slot is returned when it is dropped.
-struct SlotLease {
-    admission: Arc<AdmissionLevels>,
+struct SlotLease<'s> {
+    /// Borrowed from the share if the slot was free: the count of references is changed by all threads.
+    admission: Cow<'s, Arc<AdmissionLevels>>,
     level: usize,
     flow: Flow,
 }
 
 /// Error: no slot was free, and none became free in time.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub struct Full;
 
 impl Admission {
     /// Creates `levels` levels with `slots` slots each. Up to `queue` calls wait at each level,
     /// each for `wait`, or longer if it is passed over.
-    pub(crate) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
+    pub fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
         let levels =
             (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
         Self(Arc::new(AdmissionLevels { levels, wait, next_guest: AtomicU64::new(0) }))
     }
 
     /// Returns the share of one more guest.
-    pub(crate) fn share(&self) -> Share {
+    pub fn share(&self) -> Share {
         Share {
             admission: self.0.clone(),
             guest: GuestId(self.0.next_guest.fetch_add(1, Ordering::Relaxed)),
@@ -86,16 +88,16 @@ impl Share {
     /// tenant has less than its part of the slots and another tenant has more. Fails if the queue
     /// has no place for the call, if the call is evicted from it, or if its time is up.
     /// Dropping the future removes the call from the queue.
-    pub(crate) async fn wait_for_slot(
+    pub async fn wait_for_slot(
         &self,
         tenant: &Tenant,
         depth: u32,
         deadline: Option<Instant>,
-    ) -> Result<Slot, Full> {
+    ) -> Result<Slot<'_>, Full> {
         let level = (self.admission.levels.len() - 1).min(depth.saturating_sub(1) as usize);
         let (mut slot, waiting) = {
             let lease = SlotLease {
-                admission: self.admission.clone(),
+                admission: Cow::Borrowed(&self.admission),
                 level,
                 flow: Flow { tenant: tenant.clone(), guest: self.guest },
             };
@@ -140,12 +142,12 @@ fn until(deadline: Option<Instant>, wait: Duration) -> Instant {
 }
 
 /// A call in the queue. Dropping it removes the call.
-struct QueuedCall {
-    lease: SlotLease,
+struct QueuedCall<'s> {
+    lease: SlotLease<'s>,
     ticket: Ticket,
 }
 
-impl QueuedCall {
+impl QueuedCall<'_> {
     /// Returns the new end of the wait, if the call is passed over and still has time.
     fn extended(&self, deadline: Option<Instant>) -> Option<Instant> {
         let SlotLease { admission, level, flow } = &self.lease;
@@ -155,7 +157,7 @@ impl QueuedCall {
     }
 }
 
-impl Drop for QueuedCall {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         let SlotLease { admission, level, flow } = &self.lease;
         let waiter = admission.level(*level).abandon(flow, self.ticket);
@@ -164,7 +166,7 @@ impl Drop for QueuedCall {
     }
 }
 
-impl Drop for Slot {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
         // A loop and not a recursion: a slot that is sent to a call which has just been dropped
         // comes back here.
@@ -175,7 +177,8 @@ impl Drop for Slot {
         {
             let next = admission.level(level).leave(&flow);
             for (flow, waiter) in next {
-                let slot = Slot(Some(SlotLease { admission: admission.clone(), level, flow }));
+                let admission = Cow::Owned(Arc::clone(&admission));
+                let slot = Slot(Some(SlotLease { admission, level, flow }));
                 if let Err(mut slot) = waiter.send(slot) {
                     refused.extend(slot.0.take());
                 }

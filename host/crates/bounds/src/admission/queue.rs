@@ -3,9 +3,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use airlock_core::tenant::Tenant;
-
 use super::schedule::Flow;
+use crate::tenant::Tenant;
 
 /// A lease in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

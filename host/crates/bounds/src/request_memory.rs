@@ -8,9 +8,10 @@
 //!
 //! [`Memory`] is the budget and [`RequestCharge`] all that one request is charged for. The agent loop
 //! and the sessions of MCP clients charge their parts of it, each a
-//! [`Charge`](airlock_core::memory::Charge), through [`RequestMemory`].
+//! [`Charge`](crate::memory::Charge), through [`RequestMemory`].
 
 use std::{
+    any::Any,
     collections::HashMap,
     sync::{
         Arc, OnceLock,
@@ -20,8 +21,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use airlock_core::{door::HeldToken, tenant::Tenant};
-use airlock_model::RequestMemory;
+use crate::{memory::RequestMemory, tenant::Tenant};
 
 /// Base charge of a request without head and body: its task, its stream, its view of the tools.
 pub const REQUEST_BYTES: usize = 16 * 1024;
@@ -108,7 +108,7 @@ impl Memory {
             mine: self.begin(&tenant),
             tenant,
             bytes: Mutex::new(0),
-            token: OnceLock::new(),
+            held: OnceLock::new(),
         }));
         charge.grow(REQUEST_BYTES.saturating_add(head_bytes))?;
         Ok(charge)
@@ -199,15 +199,16 @@ struct ChargedBytes {
     /// Use of all charges of the tenant.
     mine: Arc<CallerUse>,
     bytes: Mutex<usize>,
-    /// Access token of the request, which ends with it.
-    token: OnceLock<HeldToken>,
+    /// A value that ends with the request, such as its access token.
+    held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl RequestCharge {
-    /// Holds the access token of the request until its response is sent.
-    pub fn hold(&self, token: HeldToken) {
-        // A request has one.
-        let _ = self.0.token.set(token);
+    /// Holds a value, the access token of the request, until the last clone of the charge is dropped, which is
+    /// when the response is sent. Holds the first value only: a further one is dropped at once.
+    pub fn hold(&self, value: impl Any + Send + Sync) {
+        // A request has one token.
+        let _ = self.0.held.set(Box::new(value));
     }
 
     /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
@@ -264,7 +265,7 @@ impl RequestCharge {
             tenant: tenant.clone(),
             mine: mine.clone(),
             bytes: Mutex::new(bytes),
-            token: OnceLock::new(),
+            held: OnceLock::new(),
         }))
     }
 
@@ -387,6 +388,21 @@ mod tests {
         assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
         drop(charge);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_held_value_is_dropped_with_the_last_clone_of_its_charge() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        let token = Arc::new(());
+        charge.hold(token.clone());
+        let part = charge.beside(1);
+        let clone = charge.clone();
+        drop(charge);
+        assert_eq!(Arc::strong_count(&token), 2);
+        drop(clone);
+        assert_eq!(Arc::strong_count(&token), 1);
+        drop(part);
     }
 
     #[test]

@@ -9,12 +9,12 @@ fn tenant(number: u8) -> Tenant {
 }
 
 /// Waits for a slot at the first depth.
-async fn enter(share: &Share, number: u8, deadline: Option<Instant>) -> Result<Slot, Full> {
+async fn enter(share: &Share, number: u8, deadline: Option<Instant>) -> Result<Slot<'_>, Full> {
     share.wait_for_slot(&tenant(number), 1, deadline).await
 }
 
 /// Takes all slots that a tenant gets of a share at the first depth without waiting.
-fn take_all(share: &Share, number: u8) -> Vec<Slot> {
+fn take_all(share: &Share, number: u8) -> Vec<Slot<'_>> {
     let mut slots = Vec::new();
     while let Some(Ok(slot)) = enter(share, number, None).now_or_never() {
         slots.push(slot);
@@ -39,7 +39,7 @@ async fn calls_without_a_free_slot_wait_and_calls_beyond_the_queue_are_refused()
     assert!(enter_at(&share, 1, None).await.is_ok(), "a caller that gave up left no trace");
 }
 
-async fn enter_at(share: &Share, depth: u32, deadline: Option<Instant>) -> Result<Slot, Full> {
+async fn enter_at(share: &Share, depth: u32, deadline: Option<Instant>) -> Result<Slot<'_>, Full> {
     share.wait_for_slot(&Tenant::ANONYMOUS, depth, deadline).await
 }
 

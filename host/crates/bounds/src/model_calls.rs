@@ -1,0 +1,6 @@
+//! Calls that a model asks for.
+
+/// Maximum number of calls that are read from one response; a response with more ends the request.
+/// Of the calls that are read, those beyond the setting `max_tool_calls_per_answer` are refused one by one,
+/// each with a message to the model. The largest value of that setting.
+pub const MAX_CALLS_READ: u32 = 1_024;
