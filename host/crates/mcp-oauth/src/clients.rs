@@ -107,6 +107,8 @@ mod tests {
         let one = ClientName::parse("one").expect("a good name");
         let kept = RegistrationKey::new(&one, "https://as/register", "https://a/", &[]);
         clients.add(kept.clone(), OAuthClientConfig::new("1", "https://a/"));
+        // The kept one is the oldest of all.
+        tokio::time::advance(Duration::from_secs(1)).await;
         let many = ClientName::parse("many").expect("a good name");
         for number in 0..MAX_CLIENTS + 10 {
             let scope = number.to_string();
