@@ -4,7 +4,10 @@
 
 use std::{
     fs,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use airlock::{
@@ -24,7 +27,7 @@ async fn main() -> anyhow::Result<()> {
     let key = json!({"name": "ann", "value": "vault.corp/keys/ann"});
     fs::write(&file, json!({"governance": {"virtual_keys": [key]}}).to_string())?;
 
-    let corp = Arc::new(Corp(Mutex::new(FIRST)));
+    let corp = Arc::new(Corp::default());
     let vaults = Vaults::new().with("corp", corp.clone())?;
     let config = Config::load_with_vaults(&file, &vaults).await?;
     let gateway = Gateway::builder(config).start().await?;
@@ -41,11 +44,14 @@ fn accepts(gateway: &Gateway, credential: &str) -> bool {
 }
 
 /// Stands for the client of a service that keeps secrets.
-struct Corp(Mutex<&'static str>);
+#[derive(Default)]
+struct Corp {
+    is_rotated: AtomicBool,
+}
 
 impl Corp {
     fn rotate(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SECOND;
+        self.is_rotated.store(true, Ordering::Relaxed);
     }
 }
 
@@ -53,10 +59,8 @@ impl Vault for Corp {
     fn secret<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Result<Secret, VaultFailure>> {
         Box::pin(async move {
             match reference {
-                "keys/ann" => {
-                    let secret = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                    Ok(Secret::new(secret))
-                }
+                "keys/ann" if self.is_rotated.load(Ordering::Relaxed) => Ok(Secret::new(SECOND)),
+                "keys/ann" => Ok(Secret::new(FIRST)),
                 _ => Err(VaultFailure::NotFound),
             }
         })

@@ -21,6 +21,7 @@
 //! | `http` | the parts of requests and responses that all APIs share: bodies, credentials, errors, streams |
 //! | `requests` | the view of a request and its chats, whether it comes over HTTP or from the program |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
+//! | `mcp-bridge` | forwards messages between stdin and stdout and a running gateway, for `airlock mcp --connect` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
 //! | `model` | providers of models: addresses, sign-in, retries, fallbacks |
 //! | `limits` | limits that hold for many requests on all gateways of a store: requests, calls, tokens, money |
@@ -47,7 +48,7 @@
 //! | `admin-page` | the admin page for operators: its files, embedded |
 //! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `management` | the management API: operators, and the settings that they change while the gateway runs |
-//! | `identity` | access tokens of callers |
+//! | `identity` | access tokens of callers, and logins of operators at an identity provider |
 //! | `tls` | certificates and keys: read, bounded and checked |
 //! | `telemetry` | spans; the export of traces, metrics and log records over OTLP |
 //! | `records` | the record of each call, decision and change: the call log, the audit log |

@@ -114,7 +114,7 @@ async fn run(effort: Effort) -> Report {
         setup = setup.client(wild(seed, &mark, lives.path()));
     }
     let gateway = start(setup).await;
-    let caller = Caller::of(&gateway);
+    let caller = Caller::new(&gateway);
     let watch = Watch::start(gateway.pid(), during);
     let bad = Wild::start(&caller, seed..seed + count);
     let during = Good::start(&caller, GOOD).run(during).await;
@@ -142,7 +142,7 @@ async fn run(effort: Effort) -> Report {
 /// Measures the good servers in a gateway of their own.
 async fn alone(mark: &Mark, over: Duration) -> Fared {
     let gateway = start(good(Setup::new(), mark)).await;
-    let fared = Good::start(&Caller::of(&gateway), GOOD).run(over).await;
+    let fared = Good::start(&Caller::new(&gateway), GOOD).run(over).await;
     assert!(stop(gateway).await, "a gateway without bad servers stops");
     fared
 }

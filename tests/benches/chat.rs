@@ -28,7 +28,7 @@ use airlock_tests::{
         self, address,
         latency::{Latencies, Schedule},
         process::Process,
-        report::Report,
+        report::{Cell, Report, Table},
     },
 };
 
@@ -62,12 +62,10 @@ pub(super) fn main() -> ExitCode {
     let model = model::start();
     let runtime = bench::runtime_of_one_thread();
     if let Some(program) = bench::option("--against") {
-        runtime.block_on(against::compare(&model, program.as_ref()));
-        return ExitCode::SUCCESS;
+        return runtime.block_on(against::compare(&model, program.as_ref())).finish();
     }
     if let Some(form) = bench::option("--load") {
-        runtime.block_on(load_for_profiler(&model, &form));
-        return ExitCode::SUCCESS;
+        return runtime.block_on(load_for_profiler(&model, &form)).finish();
     }
     let effort = if bench::is_full() { Effort::FULL } else { Effort::LITTLE };
     if bench::has_option("--traced") {
@@ -299,9 +297,9 @@ async fn crowds(direct: &Client, model: &Model, effort: Effort) -> Ways<Crowd> {
     }
 }
 
-/// Loads a gateway with requests of one form, and prints the CPU time that each takes.
-async fn load_for_profiler(model: &Model, form: &str) {
-    let form = match form {
+/// Loads a gateway with requests of one form, and reports how many it answers.
+async fn load_for_profiler(model: &Model, name: &str) -> Report {
+    let form = match name {
         "plain" => Form::Plain,
         "streamed" => STREAMED,
         "paced" => Form::Streamed { texts: 50, pace: CROWD_PACE },
@@ -313,7 +311,11 @@ async fn load_for_profiler(model: &Model, form: &str) {
     let through = Client::new(address(&gateway), PREFIX);
     let process = Process::new(gateway.pid());
     let run = load::saturate(&through, form, &process, lanes, Duration::from_secs(20)).await;
-    println!("{:.0} requests a second, {:.0} of CPU time", run.per_second, run.per_core);
+    let mut report = Report::new("20 seconds of load");
+    let mut table = Table::new("requests", &["per second", "per second of CPU time"]);
+    table.row(name, [Cell::Number(run.per_second), Cell::Number(run.per_core)]);
+    report.table(table);
+    report
 }
 
 async fn start(model: &Model) -> Gateway {

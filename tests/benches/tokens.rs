@@ -108,7 +108,7 @@ async fn measure(
     by_server: &Gateway,
     by_tool: &Gateway,
 ) -> Measured {
-    let servers = catalogue::of(size);
+    let servers = catalogue::servers(size);
     let direct = definitions(tokens, &direct_view(&servers));
     let server_caller = scripted(by_server, &servers);
     let tool_caller = scripted(by_tool, &servers);

@@ -52,6 +52,11 @@ def kubernetes(release):
         expect(selector.items() <= labels.items(), f"{selector} selects no gateway")
     for pod in [deployment["template"]["spec"], documents["Job", "airlock-migrate"]["spec"]["template"]["spec"]]:
         restricted(pod)
+    # Forwarded requests have the credentials of callers.
+    policy = documents["NetworkPolicy", "airlock"]["spec"]
+    expect(set(policy["policyTypes"]) == {"Ingress", "Egress"}, "the policy does not hold in both directions")
+    peers = [rule["to"] for rule in policy["egress"] if any(port["port"] == 8080 for port in rule["ports"])]
+    expect(peers == [[{"podSelector": {"matchLabels": labels}}]], f"requests are forwarded to other pods: {peers}")
     [container] = deployment["template"]["spec"]["containers"]
     expect(container["readinessProbe"]["httpGet"]["path"] == "/ready", "readiness")
     expect(container["livenessProbe"]["httpGet"]["path"] == "/health", "liveness")

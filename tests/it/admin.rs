@@ -53,11 +53,11 @@ fn sent(gateway: &Gateway, method: Method, path: &str, token: &str) -> RequestBu
 }
 
 async fn get(gateway: &Gateway, path: &str, token: &str) -> Reply {
-    Reply::of(sent(gateway, Method::GET, path, token)).await
+    Reply::fetch(sent(gateway, Method::GET, path, token)).await
 }
 
 async fn post(gateway: &Gateway, path: &str, token: &str, body: impl Into<Value>) -> Reply {
-    Reply::of(sent(gateway, Method::POST, path, token).json(&body.into())).await
+    Reply::fetch(sent(gateway, Method::POST, path, token).json(&body.into())).await
 }
 
 /// Tries a call of a tool as ann. Returns the response.
@@ -86,7 +86,7 @@ async fn an_operator_calls_a_tool_with_the_tools_of_a_key_and_the_same_approvals
     let call = waiting(&gateway, "a b").await;
     assert_eq!((text(&call, "origin"), text(&call, "decided_by")), ("operator", "operators"));
     let path = format!("/v1/approvals/{}/approve", text(&call, "id"));
-    let of_caller = Reply::of(gateway.request(Method::POST, &path)).await;
+    let of_caller = Reply::fetch(gateway.request(Method::POST, &path)).await;
     assert_eq!((of_caller.status, of_caller.code()), (403, "operator_required"));
     let _ = post(&gateway, &path, BOB, json!({"shown": call["shown"]})).await.ok();
     let other = json!({"tool": "text-word_count", "arguments": {"text": "a b"}});
@@ -169,5 +169,5 @@ async fn reports_are_the_documents_of_a_directory() {
     assert!(text(&hidden["data"][0], "problem").contains("sees_payloads"), "{hidden}");
     assert_eq!(hidden["data"][0]["document"], Value::Null);
     let refused = gateway.request(Method::GET, "/api/reports");
-    assert_eq!(Reply::of(refused).await.code(), "operator_required");
+    assert_eq!(Reply::fetch(refused).await.code(), "operator_required");
 }

@@ -244,13 +244,13 @@ async fn no_message_of_mcp_makes_a_refused_call_in_either_era() {
             let modern = message.replace(META, &meta.to_string());
             let legacy = message.replace(META, "{}");
             for name in ["off-note", "asks-note", "ok-echo", "checked-note"] {
-                let request = Endpoint::of(&stage.gateway).post(modern.clone());
+                let request = Endpoint::new(&stage.gateway).post(modern.clone());
                 let request = request.set("mcp-protocol-version", MODERN);
                 let request = request.set("mcp-method", "tools/call").set("mcp-name", name);
                 let reply = request.reply().await;
                 assert_eq!(stage.refused(), 0, "modern, {way}: {}", reply.text);
             }
-            let request = Endpoint::of(&stage.gateway).post(legacy.clone());
+            let request = Endpoint::new(&stage.gateway).post(legacy.clone());
             let request = request.set("mcp-session-id", stage.session.id());
             let reply = request.set("mcp-protocol-version", LEGACY).reply().await;
             assert_eq!(stage.refused(), 0, "legacy, {way}: {}", reply.text);
@@ -273,7 +273,7 @@ async fn no_request_over_http_makes_a_refused_call() {
         let request = headers.iter().fold(request, |request, (name, value)| {
             request.header(name, value.as_str().unwrap_or_default())
         });
-        let reply = Reply::of(request).await;
+        let reply = Reply::fetch(request).await;
         assert_eq!(stage.refused(), 0, "{way}: {}", reply.text);
     }
     stage.end().await;
@@ -282,7 +282,7 @@ async fn no_request_over_http_makes_a_refused_call() {
 /// Sends a request as the holder of a key.
 async fn as_ann(stage: &Stage, path: &str, body: &Value) -> Reply {
     let request = stage.gateway.request(Method::POST, path).header("x-bf-vk", ANN);
-    Reply::of(request.json(body)).await
+    Reply::fetch(request.json(body)).await
 }
 
 #[tokio::test]

@@ -22,8 +22,8 @@ async fn the_official_suite_fails_only_where_expected_and_the_page_states_its_re
     let expected = expected(&file, Half::Server);
     let options = [OsString::from("--url"), url.into()];
     let runs = [
-        Run::of(Half::Server, "2025-11-25", &options, &file).await.passed_as_expected(),
-        Run::of(Half::Server, "2026-07-28", &options, &file).await.passed_as_expected(),
+        Run::start(Half::Server, "2025-11-25", &options, &file).await.passed_as_expected(),
+        Run::start(Half::Server, "2026-07-28", &options, &file).await.passed_as_expected(),
     ];
     for run in &runs {
         let wrong = run.wrong_beyond_the_set(&expected);

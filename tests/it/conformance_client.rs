@@ -41,8 +41,8 @@ async fn the_official_suite_as_an_upstream_fails_only_where_expected_and_the_pag
     let options: Vec<OsString> =
         ["--command", command.as_str(), "--timeout", TIMEOUT].map(OsString::from).into();
     let runs = [
-        Run::of(Half::Client, "2025-11-25", &options, &file).await,
-        Run::of(Half::Client, "2026-07-28", &options, &file).await,
+        Run::start(Half::Client, "2025-11-25", &options, &file).await,
+        Run::start(Half::Client, "2026-07-28", &options, &file).await,
     ];
     let text = fs::read_to_string(root().join(PAGE)).expect("UTF-8");
     let page = page(&text, &runs, &expected);

@@ -51,7 +51,7 @@ impl Stage {
 
     async fn chat(&self, headers: &Headers<'_>) -> Reply {
         let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "hi"}]});
-        Reply::of(self.request(Method::POST, "/v1/chat/completions", headers).json(&body)).await
+        Reply::fetch(self.request(Method::POST, "/v1/chat/completions", headers).json(&body)).await
     }
 
     /// Returns the tools that a model is offered.
@@ -67,7 +67,7 @@ impl Stage {
     async fn listed(&self, path: &str, headers: &Headers<'_>) -> Vec<String> {
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
         let request = self.request(Method::POST, path, headers).json(&list);
-        let listed = Reply::of(request).await.ok();
+        let listed = Reply::fetch(request).await.ok();
         let tools = listed["result"]["tools"].as_array().expect("a list").iter();
         tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     }
@@ -162,7 +162,7 @@ async fn the_switch_takes_all_tools_away_at_once_and_gives_them_back() {
     let stage = Stage::serve(Setup::new().client(misbehaving("up", []).execute(&["*"]))).await;
     let gateway = &stage.gateway;
     let before = stage.listed("/mcp", &[]).await;
-    let session = Endpoint::of(gateway).session().await;
+    let session = Endpoint::new(gateway).session().await;
     let file = gateway.directory().join("file");
     let waiting = PathBuf::from(format!("{}.waiting", file.display()));
     let arguments = json!({"file": file});
@@ -228,7 +228,7 @@ async fn a_key_has_the_rows_of_its_roles_within_its_environment_and_follows_the_
     let explained = stage.explain("key=bob").await;
     assert_eq!(rules(&explained, "alpha-pid"), ["environment_exclude"]);
     assert_eq!(rules(&explained, "beta-echo"), ["environment"]);
-    let mcp = |key: &str, client: &str| Endpoint::of(&stage.gateway).key(key).source(client);
+    let mcp = |key: &str, client: &str| Endpoint::new(&stage.gateway).key(key).source(client);
     let list = || json!({});
     assert_eq!(mcp(BOB, "beta").modern("tools/list", list()).reply().await.status, 404);
     assert_eq!(mcp(ANN, "beta").modern("tools/list", list()).reply().await.status, 200);
@@ -266,21 +266,21 @@ async fn an_access_token_for_all_apis_is_challenged_at_mcp_alone_and_approves_no
     let message = json!({"model": "fake/model", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
     let response = json!({"model": "fake/model", "input": "hi"});
     for (path, body) in [("/v1/messages", message), ("/v1/responses", response)] {
-        let reply = Reply::of(stage.request(Method::POST, path, &staff).json(&body)).await;
+        let reply = Reply::fetch(stage.request(Method::POST, path, &staff).json(&body)).await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.text);
-        let reply = Reply::of(stage.request(Method::POST, path, &[]).json(&body)).await;
+        let reply = Reply::fetch(stage.request(Method::POST, path, &[]).json(&body)).await;
         assert_eq!(reply.status, 401, "{path}");
     }
     for path in ["/v1/models", "/api/mcp/clients"] {
-        let reply = Reply::of(stage.request(Method::GET, path, &staff)).await;
+        let reply = Reply::fetch(stage.request(Method::GET, path, &staff)).await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.text);
     }
-    let approvals = Reply::of(stage.request(Method::GET, "/v1/approvals", &staff)).await;
+    let approvals = Reply::fetch(stage.request(Method::GET, "/v1/approvals", &staff)).await;
     assert_eq!(approvals.status, 401, "{}", approvals.text);
     let by_key = stage.request(Method::GET, "/v1/approvals", &[("x-bf-vk", ANN)]);
-    assert_eq!(Reply::of(by_key).await.status, 200);
+    assert_eq!(Reply::fetch(by_key).await.status, 200);
     // Requests of operators need an operator.
-    let explain = Reply::of(stage.request(Method::GET, "/api/mcp/explain", &staff)).await;
+    let explain = Reply::fetch(stage.request(Method::GET, "/api/mcp/explain", &staff)).await;
     assert_eq!((explain.status, explain.code()), (401, "operator_required"));
     let other = issuer.token(&json!({"aud": "https://other.example.com"})).await;
     let guest = issuer.token(&json!({"groups": ["guests"]})).await;
@@ -320,7 +320,7 @@ async fn an_access_token_is_for_mcp_alone_by_default_and_without_keys_nothing_el
         let call = stage.gateway.execute_with(headers, "alpha-echo", &json!({"text": "x"})).await;
         assert_eq!(call.status, 401, "{headers:?}");
         for path in ["/v1/approvals", "/v1/runs", "/v1/models", "/api/mcp/clients"] {
-            let reply = Reply::of(stage.request(Method::GET, path, headers)).await;
+            let reply = Reply::fetch(stage.request(Method::GET, path, headers)).await;
             assert_eq!(reply.status, 401, "{path}, {headers:?}");
         }
     }
@@ -354,7 +354,8 @@ async fn a_token_for_one_path_is_good_there_alone_and_its_metadata_names_it() {
     let bearer = [("authorization", token.as_str())];
     assert_eq!(stage.listed("/mcp/desk", &bearer).await, ["alpha-echo"]);
     for path in ["/mcp", "/mcp/alpha", "/v1/chat/completions"] {
-        let refused = Reply::of(stage.request(Method::POST, path, &bearer).json(&json!({}))).await;
+        let refused =
+            Reply::fetch(stage.request(Method::POST, path, &bearer).json(&json!({}))).await;
         assert_eq!(refused.status, 401, "{path}");
     }
 }
@@ -405,13 +406,13 @@ async fn a_group_grants_nothing_hides_from_other_keys_and_keeps_its_sessions() {
     assert_eq!(stage.listed("/mcp/all", &[("x-bf-vk", ANN)]).await, ["alpha-pid"]);
     assert_eq!(stage.listed("/mcp/all", &[("x-bf-vk", BOB)]).await, ["alpha-echo"]);
     assert_eq!(stage.listed("/mcp/of-ann", &[("x-bf-vk", ANN)]).await, ["alpha-pid"]);
-    let at = |key: &str, path: &str| Endpoint::of(&stage.gateway).key(key).source(path);
+    let at = |key: &str, path: &str| Endpoint::new(&stage.gateway).key(key).source(path);
     let hidden = at(BOB, "of-ann").modern("tools/list", json!({})).reply().await;
     let unknown = at(BOB, "gone").modern("tools/list", json!({})).reply().await;
     assert_eq!((hidden.status, &hidden.body["error"]), (404, &unknown.body["error"]));
     let session = at(ANN, "all").session().await;
     assert_eq!(session.request("tools/list", json!({})).reply().await.status, 200);
-    for other in [at(ANN, "of-ann"), at(ANN, "alpha"), Endpoint::of(&stage.gateway).key(ANN)] {
+    for other in [at(ANN, "of-ann"), at(ANN, "alpha"), Endpoint::new(&stage.gateway).key(ANN)] {
         let moved = session.named_by(&other).request("tools/list", json!({})).reply().await;
         assert_eq!(moved.status, 404, "a session belongs to its path");
     }
@@ -442,11 +443,13 @@ async fn a_client_with_owners_does_not_exist_for_others() {
     let strangers: [&Headers<'_>; 2] = [&[("x-bf-vk", BOB)], &[]];
     for stranger in strangers {
         stage.assert_sees(stranger, &all, &["open-echo"]).await;
-        let clients = Reply::of(stage.request(Method::GET, "/api/mcp/clients", stranger)).await;
+        let clients = Reply::fetch(stage.request(Method::GET, "/api/mcp/clients", stranger)).await;
         assert!(!clients.text.contains("mail"), "{}", clients.text);
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-        let path = Reply::of(stage.request(Method::POST, "/mcp/mail", stranger).json(&list)).await;
-        let gone = Reply::of(stage.request(Method::POST, "/mcp/gone", stranger).json(&list)).await;
+        let path =
+            Reply::fetch(stage.request(Method::POST, "/mcp/mail", stranger).json(&list)).await;
+        let gone =
+            Reply::fetch(stage.request(Method::POST, "/mcp/gone", stranger).json(&list)).await;
         assert_eq!((path.status, &path.body["error"]), (404, &gone.body["error"]));
         let _ = stage.chat(stranger).await.ok();
         let asked = stage.model.asked().pop().expect("the model was asked");

@@ -38,7 +38,7 @@ impl Door {
         let request = self.gateway.request(Method::POST, "/v1/chat/completions").json(&body);
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let _ = Reply::of(request).await.ok();
+        let _ = Reply::fetch(request).await.ok();
         let asked = self.model.asked().pop().expect("the model was asked");
         let tools = asked.body["tools"].as_array().cloned().unwrap_or_default();
         let offered: Vec<_> = tools
@@ -132,7 +132,7 @@ async fn if_keys_are_configured_a_request_without_one_is_refused() {
         .serve()
         .await;
     for path in ["/v1/models", "/api/mcp/clients"] {
-        let reply = airlock_tests::Reply::of(gateway.request(reqwest::Method::GET, path)).await;
+        let reply = airlock_tests::Reply::fetch(gateway.request(reqwest::Method::GET, path)).await;
         assert_eq!(reply.status, 401, "{path}");
     }
     assert_eq!(gateway.execute("alpha-echo", &json!({})).await.status, 401);

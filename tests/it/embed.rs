@@ -13,7 +13,8 @@ use airlock::{
     Gateway, GatewayBuilder, GatewayError, NativeTool, RequestError, ToolContext,
     config::Config,
     door::{
-        Admitted, CallControl, Caller, ControlledCall, Event, Hearing, Origin, Progress, Refusal,
+        Admitted, CallControl, Caller, CallerCapabilities, ControlledCall, Event, Origin, Progress,
+        Refusal,
     },
     tool::{Annotations, CallError, Content, HostCode, ToolError, ToolOutput},
 };
@@ -101,7 +102,7 @@ async fn a_tool_of_the_program_knows_its_tenant_and_reports_progress() {
 
     let view = embedded.holder("team").view().clone();
     let (caller, mut events) =
-        Caller::with_events(view, Origin::Caller, BUDGET, Hearing::default());
+        Caller::with_events(view, Origin::Caller, BUDGET, CallerCapabilities::default());
     let call = caller.admit("internal-describe", "{}").expect("it may be called");
     let output = call.run().await.expect("it succeeds");
     let text = output.content.iter().find_map(Content::as_text).expect("a text");

@@ -46,7 +46,7 @@ async fn a_guest_that_spins_is_out_of_fuel() {
 #[tokio::test]
 async fn a_guest_that_spins_is_out_of_cpu_time() {
     let gateway = Setup::new()
-        .client(hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "100ms"))
+        .client(hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "500ms"))
         .serve_connected()
         .await;
     assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "cpu_time");
@@ -57,12 +57,12 @@ async fn a_guest_that_spins_is_stopped_at_its_deadline() {
     let client = hostile()
         .limit("fuel", 900_000_000_000_u64)
         .limit("cpu_time", "60s")
-        .limit("deadline", "200ms");
+        .limit("deadline", "2s");
     let gateway = Setup::new().client(client).serve_connected().await;
     let began = Instant::now();
     assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "deadline");
     // Generous, because the machine may be busy; the benchmark has the real figure.
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -148,14 +148,10 @@ async fn many_calls_together_stay_within_the_rate_limit_of_the_log() {
         assert_eq!(gateway.execute("hostile-flood_log", &flood).await.content(), "done");
     }
     is_well(&gateway).await;
-    let said = gateway.said();
+    let said = gateway.until_said_times("plugin log plugin=hostile", 999).await;
     // The rate limit adds little over time, however slow the machine: 64 KiB a second.
-    assert!(
-        said.matches("plugin log plugin=hostile").count() >= 999 && said.len() < 12 << 20,
-        "{} bytes of log",
-        said.len()
-    );
-    assert_eq!(said.matches("plugin log lines are dropped").count().min(1), 1);
+    assert!(said.len() < 12 << 20, "{} bytes of log", said.len());
+    gateway.until_said("plugin log lines are dropped").await;
 }
 
 #[tokio::test]
@@ -211,7 +207,7 @@ async fn a_hundred_calls_at_once_share_the_pool_with_a_hostile_one() {
     let client = hostile()
         .limit("fuel", 900_000_000_000_u64)
         .limit("cpu_time", "60s")
-        .limit("deadline", "2s");
+        .limit("deadline", "6s");
     let gateway = Setup::new().client(client).serve_connected().await;
     let none = json!({});
     let spinning = async { gateway.execute("hostile-spin", &none).await.code().to_owned() };

@@ -43,12 +43,12 @@ impl Issuer {
         let claims = claims.as_object().expect("an object").clone();
         all.as_object_mut().expect("an object").extend(claims);
         let request = self.http.post(format!("{}/token", self.url)).json(&all);
-        Reply::of(request).await.ok()["token"].as_str().expect("a token").to_owned()
+        Reply::fetch(request).await.ok()["token"].as_str().expect("a token").to_owned()
     }
 
     /// Returns its identifier.
     async fn rotate(&self) {
-        let _ = Reply::of(self.http.post(format!("{}/rotate", self.url))).await.ok();
+        let _ = Reply::fetch(self.http.post(format!("{}/rotate", self.url))).await.ok();
     }
 
     async fn serve(&self) -> Gateway {
@@ -80,7 +80,7 @@ fn list(gateway: &Gateway, credential: Option<&str>) -> reqwest::RequestBuilder 
 }
 
 async fn names(gateway: &Gateway, credential: &str) -> Vec<String> {
-    let listed = Reply::of(list(gateway, Some(credential))).await.ok();
+    let listed = Reply::fetch(list(gateway, Some(credential))).await.ok();
     let tools = listed["result"]["tools"].as_array().expect("a list").iter();
     tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
 }
@@ -163,8 +163,8 @@ async fn each_sender_is_an_account_of_its_own() {
     let opened = request.send().await.expect("an answer");
     let session = opened.headers()["mcp-session-id"].to_str().expect("text").to_owned();
     let in_session = |token: &str| list(&gateway, Some(token)).header("mcp-session-id", &session);
-    assert_eq!(Reply::of(in_session(&ann)).await.status, 200);
-    assert_eq!(Reply::of(in_session(&bob)).await.status, 404);
+    assert_eq!(Reply::fetch(in_session(&ann)).await.status, 200);
+    assert_eq!(Reply::fetch(in_session(&bob)).await.status, 404);
 }
 
 #[tokio::test]
@@ -185,6 +185,6 @@ async fn a_token_is_no_credential_of_an_operator() {
     let token = issuer.token(&json!({})).await;
     for path in ["/api/mcp/explain", "/api/operators", "/api/governance/virtual-keys"] {
         let request = gateway.request(Method::GET, path).bearer_auth(&token);
-        assert_eq!(Reply::of(request).await.status, 401, "{path}");
+        assert_eq!(Reply::fetch(request).await.status, 401, "{path}");
     }
 }

@@ -236,12 +236,12 @@ async fn a_client_its_user_and_the_terminal_see_the_sources_of_each_argument() {
     let code = "page = web.echo(text='page')\nresult = mail.note(text=page)";
     let params = json!({"name": "executeToolCode", "arguments": {"code": code}});
     let line = "(the argument \"text\" may come from web)\n";
-    let asking = Endpoint::of(&flow.gateway).with_elicitation();
+    let asking = Endpoint::new(&flow.gateway).with_elicitation();
     let question = asking.modern("tools/call", params.clone()).result().await;
     let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
     let expected = format!("\n  {line}  text: \"page\"");
     assert!(message.is_some_and(|message| message.contains(&expected)), "{question}");
-    let stopped = Endpoint::of(&flow.gateway).modern("tools/call", params).result().await;
+    let stopped = Endpoint::new(&flow.gateway).modern("tools/call", params).result().await;
     let text = stopped["content"][1]["text"].as_str();
     assert!(text.is_some_and(|text| text.contains(&format!("\n  {line}"))), "{stopped}");
     let run = &stopped["_meta"]["airlock/run"];
@@ -379,7 +379,7 @@ async fn a_resumed_run_knows_what_its_caller_and_its_script_had_read() {
 #[tokio::test]
 async fn a_client_calls_no_sink_in_the_session_in_which_it_has_read() {
     let flow = Flow::start("deny", |setup| setup).await;
-    let endpoint = Endpoint::of(&flow.gateway);
+    let endpoint = Endpoint::new(&flow.gateway);
     let session = endpoint.session().await;
     let _ = session.request("tools/call", call(&note("before"))).result().await;
     let _ = session.request("tools/call", call(&echo())).result().await;
@@ -403,7 +403,7 @@ async fn a_request_that_names_one_call_begins_with_nothing_read() {
 #[tokio::test]
 async fn the_list_of_approvals_shows_the_sources_and_an_approval_is_about_them() {
     let flow = Flow::start("ask", |setup| setup.set("/mcp_server/approval_wait", "0s")).await;
-    let session = Endpoint::of(&flow.gateway).session().await;
+    let session = Endpoint::new(&flow.gateway).session().await;
     let asked = call(&note("asked"));
     let _ = session.request("tools/call", call(&echo())).result().await;
     let waits = session.request("tools/call", asked.clone()).result().await;
@@ -411,7 +411,7 @@ async fn the_list_of_approvals_shows_the_sources_and_an_approval_is_about_them()
     let listed = flow.gateway.get("/v1/approvals").await.ok();
     assert_eq!(listed["data"][0]["sources"], json!(["web"]), "{listed:#}");
     let approve = flow.gateway.request(Method::POST, &format!("/v1/approvals/{id}/approve"));
-    assert_eq!(Reply::of(approve).await.status, 200);
+    assert_eq!(Reply::fetch(approve).await.status, 200);
     let made = session.request("tools/call", asked).result().await;
     assert_eq!(made["content"][0]["text"], "noted asked", "{made}");
 }

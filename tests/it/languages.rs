@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 use airlock::{
     Gateway,
     config::Config,
-    door::{Budget, Caller, Event, Hearing, Origin, Progress},
+    door::{Budget, Caller, CallerCapabilities, Event, Origin, Progress},
 };
 use airlock_tests::{Airlock, Client, Finished, Service, Setup, languages};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
         in_flight: 8,
     };
     let (caller, mut events) =
-        Caller::with_events(view, Origin::Caller, budget, Hearing::default());
+        Caller::with_events(view, Origin::Caller, budget, CallerCapabilities::default());
     let call = caller.admit("skies-get_weather", r#"{"city": "Lima"}"#).expect("it is allowed");
     let _ = call.run().await.expect("it works");
     let mut seen = Vec::new();

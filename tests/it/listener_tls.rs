@@ -163,11 +163,14 @@ async fn a_renewed_certificate_is_taken_while_a_connection_lives_and_a_bad_one_i
     assert!(ask().await.is_ok());
 
     std::fs::write(gateway.directory().join("gateway.pem"), "none").expect("written");
-    said(&gateway, "connections get the one before", 1).await;
+    // The gateway may also have read the renewed certificate before its key.
     let named = "gateway.pem has no certificate in PEM format";
-    assert!(gateway.said().contains(named), "{}", gateway.said());
+    said(&gateway, named, 1).await;
+    let kept = "connections get the one before";
+    said(&gateway, kept, 1).await;
+    let times = gateway.said().matches(kept).count();
     let _ = kill_process(gateway.pid(), Signal::HUP);
-    said(&gateway, "connections get the one before", 2).await;
+    said(&gateway, kept, times + 1).await;
     assert!(curl(&renewed_ca, &[&health]).await.is_some());
     assert!(!gateway.said().contains("PRIVATE KEY"));
 }

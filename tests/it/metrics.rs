@@ -189,7 +189,10 @@ async fn the_page_has_exactly_the_metrics_that_a_gateway_shows() {
         .set("/records/audit/dir", directory.join("audit").display().to_string())
         .client(misbehaving("server", []))
         .client(Client::wasm("text", guests::TEXT))
-        .set("/guards", json!([{"name": "warden", "component": guests::WARDEN}]))
+        .set(
+            "/guards",
+            json!([{"name": "warden", "component": guests::WARDEN, "limits": {"time": "1s"}}]),
+        )
         .serve_connected()
         .await;
     let _ = gateway.execute("server-echo", &json!({"text": "a"})).await.ok();

@@ -49,7 +49,7 @@ async fn change(
     let shown = session(browser, gateway).await;
     let token = shown["csrf_token"].as_str().expect("a token");
     let request = browser.request(method, &url(gateway, path)).header("x-airlock-csrf", token);
-    Reply::of(if body.is_null() { request } else { request.json(body) }).await
+    Reply::fetch(if body.is_null() { request } else { request.json(body) }).await
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn an_operator_logs_in_changes_a_setting_under_a_readable_name_and_logs_ou
 
     let key = json!({"name": "ci"});
     let refused = browser.request(Method::POST, &url(&gateway, KEYS)).json(&key);
-    let refused = Reply::of(refused).await;
+    let refused = Reply::fetch(refused).await;
     assert_eq!((refused.status, refused.code()), (403, "csrf_token_invalid"));
     let made = change(&browser, &gateway, Method::POST, KEYS, &key).await;
     assert_eq!(made.status, 200, "{}", made.text);
@@ -86,8 +86,8 @@ async fn an_operator_logs_in_changes_a_setting_under_a_readable_name_and_logs_ou
     assert_eq!(ended.status, 200, "{}", ended.text);
     let refused = browser.ask(Method::GET, &url(&gateway, SESSION)).await;
     assert_eq!((refused.status, refused.code()), (401, "operator_required"));
-    let said = gateway.said();
-    assert!(said.contains("an operator has logged in") && !said.contains(&cookie), "{said}");
+    let said = gateway.until_said("an operator has logged in").await;
+    assert!(!said.contains(&cookie), "{said}");
     gateway.terminate();
     gateway.ended().await;
     let events = events(log.path());
@@ -156,17 +156,17 @@ async fn a_session_is_a_credential_for_operators_alone_and_beside_no_other() {
     assert_eq!((forbidden.status, forbidden.code()), (403, "role_insufficient"));
     let own = url(&gateway, SESSION);
     let with_token = bob.request(Method::GET, &own).bearer_auth(OPERATOR);
-    assert_eq!(Reply::of(with_token).await.ok()["operator"]["name"], "tests");
+    assert_eq!(Reply::fetch(with_token).await.ok()["operator"]["name"], "tests");
     for bearer in ["alop_wrong", "wrong"] {
-        let refused = Reply::of(bob.request(Method::GET, &own).bearer_auth(bearer)).await;
+        let refused = Reply::fetch(bob.request(Method::GET, &own).bearer_auth(bearer)).await;
         assert_eq!(refused.status, 401, "{bearer}");
     }
     for site in ["cross-site", "same-site"] {
         let refused = bob.request(Method::GET, &own).header("sec-fetch-site", site);
-        assert_eq!(Reply::of(refused).await.status, 403, "{site}");
+        assert_eq!(Reply::fetch(refused).await.status, 403, "{site}");
     }
     let foreign = bob.request(Method::GET, &own).header("origin", "http://127.0.0.1:1");
-    assert_eq!(Reply::of(foreign).await.status, 403);
+    assert_eq!(Reply::fetch(foreign).await.status, 403);
 }
 
 #[tokio::test]
@@ -213,8 +213,12 @@ async fn a_provider_that_hangs_delays_its_logins_alone() {
     let oidc = json!({"issuer": silent.url("127.0.0.1", ""), "client_id": "airlock"});
     let gateway = Setup::new().set("/management/oidc", oidc).serve().await;
     let login = url(&gateway, "/api/session/login");
+    // To make so many of them takes seconds of a busy machine.
+    let browsers: Vec<_> = (0..40).map(|_| Browser::new()).collect();
     let began = Instant::now();
-    let logins = join_all((0..40).map(async |_| Browser::new().open(&login).await.status));
+    let logins = join_all(
+        browsers.into_iter().map(async |mut browser: Browser| browser.open(&login).await.status),
+    );
     let other = async {
         wait::until("a login to wait", async || (!silent.requests().is_empty()).then_some(()))
             .await;

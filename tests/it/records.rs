@@ -33,12 +33,12 @@ fn operators() -> Value {
 }
 
 async fn get_as(gateway: &Gateway, path: &str, token: &str) -> Value {
-    Reply::of(gateway.request(Method::GET, path).bearer_auth(token)).await.ok()
+    Reply::fetch(gateway.request(Method::GET, path).bearer_auth(token)).await.ok()
 }
 
 async fn erase(gateway: &Gateway, ids: &[&str], token: &str) -> Reply {
     let request = gateway.request(Method::DELETE, LOGS).bearer_auth(token);
-    Reply::of(request.json(&json!({"ids": ids}))).await
+    Reply::fetch(request.json(&json!({"ids": ids}))).await
 }
 
 /// Waits until the log has as many rows that have ended. Returns them.
@@ -206,7 +206,7 @@ async fn the_audit_log_has_calls_and_changes_and_belongs_to_one_gateway() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("audit");
     let gateway = audited(directory.path()).serve_connected().await;
-    let key = Reply::of(gateway.request(Method::GET, "/.well-known/airlock-audit-key")).await;
+    let key = Reply::fetch(gateway.request(Method::GET, "/.well-known/airlock-audit-key")).await;
     assert!(key.text.starts_with("airlock/"), "{}", key.text);
     let _ = gateway.execute("text-word_count", &json!({"text": "hunter2"})).await.ok();
     let wanted = json!({"name": "ann", "role": "viewer"});

@@ -108,7 +108,7 @@ async fn listed(gateway: &Gateway, headers: &[(&str, &str)]) -> u16 {
     let request = gateway.request(Method::GET, "/api/mcp/clients");
     let request =
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-    Reply::of(request).await.status
+    Reply::fetch(request).await.status
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn limits_and_the_need_for_a_key_are_in_force_and_what_waits_for_a_restart
     let key = ("x-bf-vk", ANN);
     assert_eq!((listed(&gateway, &[]).await, listed(&gateway, &[key, page]).await), (401, 200));
     let request = gateway.request(Method::POST, "/v1/chat/completions").header(key.0, key.1);
-    assert_eq!(Reply::of(request.json(&large)).await.status, 413);
+    assert_eq!(Reply::fetch(request.json(&large)).await.status, 413);
     let again = reload(&gateway).await.ok();
     assert_eq!((&again["settings"], &again["restart"]), (&json!([]), &waiting));
     edit(&gateway, |config| config["server"]["require_virtual_key"] = json!(false));
@@ -165,10 +165,10 @@ async fn refused(gateway: &Gateway, change: impl FnOnce(&mut Value)) -> String {
         refused.body
     );
     let open = gateway.request(Method::GET, "/v1/models");
-    assert_eq!(Reply::of(open).await.status, 401);
+    assert_eq!(Reply::fetch(open).await.status, 401);
     let chat = gateway.request(Method::POST, "/v1/chat/completions").header("x-bf-vk", ANN);
     let body = json!({"model": "fake/m", "messages": [{"role": "user", "content": "go"}]});
-    assert_eq!(content(Reply::of(chat.json(&body)).await), "old");
+    assert_eq!(content(Reply::fetch(chat.json(&body)).await), "old");
     refused.body["error"]["message"].as_str().expect("a text").to_owned()
 }
 
@@ -213,13 +213,13 @@ async fn a_gateway_on_all_addresses_does_not_open_because_a_file_for_the_next_st
         "{}",
         refused.body
     );
-    assert_eq!(Reply::of(gateway.request(Method::GET, "/v1/models")).await.status, 401);
+    assert_eq!(Reply::fetch(gateway.request(Method::GET, "/v1/models")).await.status, 401);
 }
 
 /// Reloads the configuration with the token of an operator. Returns the status.
 async fn reload_by(gateway: &Gateway, token: &str) -> u16 {
     let request = gateway.request(Method::POST, "/api/config/reload").bearer_auth(token);
-    Reply::of(request).await.status
+    Reply::fetch(request).await.status
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn lists_of_mcp_clients_and_their_sessions_follow_the_settings() {
     let client = misbehaving("up", []).auto(&["*"]);
     let gateway = Setup::new().client(client).serve_connected().await;
     // A session of the legacy era lasts through all of it.
-    let clients = Endpoint::of(&gateway).both().await;
+    let clients = Endpoint::new(&gateway).both().await;
     assert_eq!(names(&clients).await.matches("up-echo").count(), 2);
     edit(&gateway, |config| {
         config["mcp"]["client_configs"][0]["is_code_mode_client"] = json!(true);

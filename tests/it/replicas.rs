@@ -44,7 +44,7 @@ impl Pair {
     fn endpoints(&self) -> [Endpoint; 2] {
         let all = json!({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
         [&self.first, &self.second]
-            .map(|gateway| Endpoint::of(gateway).key(ANN).with_capabilities(all.clone()))
+            .map(|gateway| Endpoint::new(gateway).key(ANN).with_capabilities(all.clone()))
     }
 
     /// Returns the names of the tools of the asking server that have run.
@@ -190,7 +190,7 @@ async fn tasks_and_kept_results_are_read_at_any_gateway() {
         for (key, status) in [(ANN, 200), (BOB, 404)] {
             let path = format!("/v1/mcp/results/{handle}");
             let request = gateway.request(Method::GET, &path).header("x-bf-vk", key);
-            assert_eq!(Reply::of(request).await.status, status, "{key}");
+            assert_eq!(Reply::fetch(request).await.status, status, "{key}");
         }
     }
 
@@ -235,7 +235,11 @@ async fn what_a_model_was_sent_is_shown_at_any_gateway_to_an_operator_who_sees_p
     let path = format!("/api/requests/{id}/debug");
     assert_eq!(response.status(), 200);
     for gateway in [&pair.first, &pair.second] {
-        let shown = gateway.get(&path).await.ok();
+        // The record is completed when the response has been sent, a moment after its head is read.
+        let shown = wait::until("the record to be complete", async || {
+            Some(gateway.get(&path).await.ok()).filter(|shown| shown["state"] != "running")
+        })
+        .await;
         assert_eq!(
             (&shown["state"], &shown["path"]),
             (&json!("completed"), &json!("/v1/chat/completions"))
@@ -252,17 +256,17 @@ async fn what_a_model_was_sent_is_shown_at_any_gateway_to_an_operator_who_sees_p
         assert!(!token.is_empty() && !shown.to_string().contains(token), "{shown:#}");
     }
     let caller = pair.first.request(Method::GET, &path).header("x-bf-vk", ANN);
-    let caller = Reply::of(caller.bearer_auth(ANN)).await;
+    let caller = Reply::fetch(caller.bearer_auth(ANN)).await;
     assert_eq!((caller.status, caller.code()), (401, "operator_required"));
     let made = json!({"name": "eve", "role": "admin"});
     let made = pair.first.post("/api/operators", &made).await.ok();
     let token = made["token"].as_str().expect("a token");
     let blind = pair.first.request(Method::GET, &path).bearer_auth(token);
-    let blind = Reply::of(blind).await;
+    let blind = Reply::fetch(blind).await;
     assert_eq!((blind.status, blind.code()), (403, "payloads_hidden"));
     let unknown = pair.first.get("/api/requests/req_1/debug").await;
     assert_eq!((unknown.status, unknown.code()), (404, "unknown_request"));
-    assert!(pair.first.said().contains("an operator reads the content of a request"));
+    pair.first.until_said("an operator reads the content of a request").await;
 }
 
 #[tokio::test]
@@ -321,7 +325,7 @@ async fn gateways_with_an_authority_of_their_own_show_each_other_their_certifica
 
 async fn post(gateway: &Gateway, path: &str, body: &Value) -> Reply {
     let request = gateway.request(Method::POST, path).header("x-bf-vk", ANN);
-    Reply::of(request.json(body)).await
+    Reply::fetch(request.json(body)).await
 }
 
 #[tokio::test]
@@ -382,7 +386,7 @@ async fn a_gateway_that_stops_is_forgotten_by_the_others() {
     assert_eq!(count, Ok(1), "only the other one is announced");
     // The next one has the store, and is found.
     let third = replica(&directory).serve_connected().await;
-    let [endpoint, ..] = [Endpoint::of(&third).key(ANN)];
+    let [endpoint, ..] = [Endpoint::new(&third).key(ANN)];
     let elsewhere = endpoint.session().await.named_by(&at_second);
     wait::until("the third gateway to be found", async || {
         (elsewhere.request("ping", json!({})).reply().await.status == 200).then_some(())

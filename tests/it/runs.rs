@@ -20,6 +20,9 @@ const ANN: &str = "sk-bf-ann0123456789abcdef";
 const BOB: &str = "sk-bf-bob0123456789abcdef";
 /// The meta-tool that runs scripts.
 const EXECUTE: &str = "executeToolCode";
+/// Setting of the time for which a run belongs to the gateway that runs it. One that is not renewed in time, as on
+/// a busy machine, is shown as interrupted.
+const LEASE: &str = "/mcp/tool_manager_config/code_mode_run_lease";
 
 /// A gateway with the recording server, whose tool `drop` always needs an approval.
 struct Recorded {
@@ -39,8 +42,9 @@ impl Recorded {
         let rows: [(&str, &[&str]); 1] = [("rec", &["*"])];
         let setup = setup.key("ann", ANN, &rows).key("bob", BOB, &rows);
         let client = recording(&setup).auto(auto).code_mode();
-        let setup = change(setup.client(client));
-        Self::serve(setup.set("/mcp/tool_manager_config/code_mode_run_lease", "200ms")).await
+        // Short, because tests in which a gateway is killed wait for its end.
+        let setup = setup.client(client).set(LEASE, "200ms");
+        Self::serve(change(setup)).await
     }
 
     async fn serve(setup: Setup) -> Self {
@@ -88,13 +92,13 @@ impl Recorded {
     async fn post(&self, key: &str, path: &str, body: &Value) -> airlock_tests::Reply {
         let request = self.gateway.request(Method::POST, path).json(body);
         let request = if key.is_empty() { request } else { request.header("x-bf-vk", key) };
-        airlock_tests::Reply::of(request).await
+        airlock_tests::Reply::fetch(request).await
     }
 
     async fn get(&self, key: &str, path: &str) -> airlock_tests::Reply {
         let request = self.gateway.request(Method::GET, path);
         let request = if key.is_empty() { request } else { request.header("x-bf-vk", key) };
-        airlock_tests::Reply::of(request).await
+        airlock_tests::Reply::fetch(request).await
     }
 
     /// Decides about calls of a run. Returns the run after that.

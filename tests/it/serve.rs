@@ -43,13 +43,13 @@ async fn at_the_first_start_clients_are_answered_at_once_and_calls_wait_for_the_
     let cache = cache.path().to_str().expect("UTF-8");
     let setup = Setup::new().client(Client::wasm("text", guests::TEXT).auto(&["*"]));
     let gateway = setup.listen_with(&[("AIRLOCK_CACHE_DIR", cache), ("HOME", cache)]).await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let state = gateway.client("text").await.expect("the plugin")["state"].clone();
     assert_eq!(state, "connecting", "it is being compiled");
     let text = json!({"text": "one two"});
     let unknown = json!({"name": "text-no_such_tool", "arguments": {}});
     let (counted, unknown) = tokio::join!(
-        McpClient::Modern(Endpoint::of(&gateway)).call("text-word_count", &text).result(),
+        McpClient::Modern(Endpoint::new(&gateway)).call("text-word_count", &text).result(),
         session.request("tools/call", unknown).error(),
     );
     assert_eq!(counted["isError"], serde_json::Value::Null, "{counted}");
@@ -87,7 +87,7 @@ async fn a_call_that_succeeds_has_a_line_in_the_log_and_curl_needs_no_content_ty
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Reply::of(request).await.status
+        Reply::fetch(request).await.status
     };
     let form = ("content-type", "application/x-www-form-urlencoded");
     assert_eq!((send(&[]).await, send(&[form]).await), (200, 200));
@@ -105,7 +105,7 @@ async fn a_call_that_succeeds_has_a_line_in_the_log_and_curl_needs_no_content_ty
 async fn an_invalid_request_gets_an_error_in_the_openai_format() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     let send = async |method: Method, path: &str, body: String| {
-        Reply::of(
+        Reply::fetch(
             gateway.request(method, path).header("content-type", "application/json").body(body),
         )
         .await
@@ -167,7 +167,7 @@ async fn a_page_of_another_local_origin_cannot_call_a_tool() {
     let send = async |headers: &[(&str, &str)]| {
         let request =
             gateway.request(Method::POST, "/v1/mcp/tool/execute?present=raw").body(call.clone());
-        Reply::of(
+        Reply::fetch(
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)),
         )
         .await
@@ -195,7 +195,7 @@ async fn a_body_that_would_parse_to_a_gigabyte_is_refused_before_it_is_parsed() 
     let request = gateway
         .request(Method::POST, "/v1/chat/completions")
         .header("content-type", "application/json");
-    let reply = Reply::of(request.body(body)).await;
+    let reply = Reply::fetch(request.body(body)).await;
     assert_eq!((reply.status, reply.code()), (413, "request_too_large"), "{}", reply.text);
     let taken = peak_memory_bytes(&gateway) - before;
     assert!(taken < 100 << 20, "it took {taken} bytes");
@@ -303,8 +303,7 @@ async fn the_limits_of_one_request_can_be_configured() {
     let setup = Setup::new()
         .openai("fake", hanging.base_url())
         .client(misbehaving("server", []).auto(&["*"]));
-    let gateway =
-        setup.set("/mcp/tool_manager_config/agent_timeout", "300ms").serve_connected().await;
+    let gateway = setup.set("/mcp/tool_manager_config/agent_timeout", "3s").serve_connected().await;
     let reply = gateway.chat("fake/model", "go").await;
     assert_eq!((reply.status, reply.code()), (504, "agent_timeout"));
     assert_eq!(reply.body["airlock"]["calls"][0]["status"], "cancelled", "{}", reply.text);

@@ -46,6 +46,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "http",
         &[
+            "agent",
             "config",
             "mcp-server",
             "model",
@@ -54,6 +55,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "requests",
             "responses",
             "server",
+            "store",
         ],
     ),
     (
@@ -112,11 +114,14 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Connections and tables know none of what is kept in them.
     ("database", &["limits", "store"]),
     // Commands alone need them.
-    ("gateway", &["authoring", "config-import", "plugin-cli", "registry", "terminal"]),
+    (
+        "gateway",
+        &["authoring", "config-import", "mcp-bridge", "plugin-cli", "registry", "terminal"],
+    ),
 ];
 
 /// Crates that are built early: one dependency on a crate of the middle would bring all that it depends on.
-const CLOSED: &[&str] = &["config-file", "core", "ingress"];
+const CLOSED: &[&str] = &["config-file", "core", "http", "ingress"];
 
 /// Outside crates, and the only crates that may depend on them.
 const PLACES: &[(&str, &[&str])] = &[

@@ -45,8 +45,10 @@ fn scripting(tools: usize) -> Setup {
 
 async fn send(gateway: &Gateway, path: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
     let request = gateway.request(Method::POST, path).json(body);
-    Reply::of(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)))
-        .await
+    Reply::fetch(
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)),
+    )
+    .await
 }
 
 /// Returns the last `airlock` object of a response, whole or streamed.

@@ -76,7 +76,7 @@ impl Stage {
         let request = self.gateway.request(Method::POST, path).json(body);
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        Reply::of(request).await
+        Reply::fetch(request).await
     }
 
     /// Executes a tool; with `more`, other members of the request.

@@ -195,12 +195,12 @@ async fn the_holder_of_a_key_is_no_operator() {
             [("x-bf-vk", KEY), ("x-forwarded-for", "10.0.0.1"), ("sec-fetch-site", "none")]
         {
             let request = gateway.request(method.clone(), path).header(header, value);
-            let reply = Reply::of(request).await;
+            let reply = Reply::fetch(request).await;
             assert_eq!((reply.status, reply.code()), (401, "operator_required"), "{path} {header}");
         }
     }
     let request = gateway.request(Method::GET, "/api/mcp/clients").header("x-bf-vk", KEY);
-    let shown = Reply::of(request).await.ok();
+    let shown = Reply::fetch(request).await.ok();
     let members: Vec<_> = shown["clients"][0].as_object().expect("a client").keys().collect();
     assert_eq!(members, ["config", "state", "tools_total", "tools"]);
     assert_eq!(shown["clients"][0]["tools"].as_array().map(Vec::len), Some(1));
@@ -208,11 +208,11 @@ async fn the_holder_of_a_key_is_no_operator() {
 
     let gateway = setup().serve().await;
     for (method, path) in OPERATOR {
-        let reply = Reply::of(gateway.request(method, path)).await;
+        let reply = Reply::fetch(gateway.request(method, path)).await;
         let expected = if path == "/metrics" { 200 } else { 401 };
         assert_eq!(reply.status, expected, "{path}: {}", reply.text);
     }
-    let reply = Reply::of(gateway.request(Method::GET, "/metrics").header("x-bf-vk", KEY)).await;
+    let reply = Reply::fetch(gateway.request(Method::GET, "/metrics").header("x-bf-vk", KEY)).await;
     assert_eq!((reply.status, reply.code()), (401, "operator_required"));
 }
 
@@ -285,7 +285,7 @@ async fn tools_have_the_prefix_of_the_configuration_or_none() {
         let reply = gateway.execute(name, &json!({"text": name})).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
-    let client = McpClient::Modern(Endpoint::of(&gateway));
+    let client = McpClient::Modern(Endpoint::new(&gateway));
     let names = client.names().await;
     assert!(names.contains(&"other-echo".to_owned()) && names.contains(&"echo".to_owned()));
     assert!(!names.iter().any(|name| name.starts_with("server-") || name.starts_with("plain-")));

@@ -154,7 +154,7 @@ async fn another_instance_takes_over_the_resources_and_subscriptions_of_one_that
         .set("/stdio_config/instances", 2);
     let gateway = setup.client(client).serve_connected().await;
     until_held_out(&gateway, 0).await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let wanted = json!({"notifications": {"resourceSubscriptions": ["memo://a"]}});
     let mut stream = endpoint.modern("subscriptions/listen", wanted).stream().await;
     let accepted = stream.next().await.expect("an acknowledgment");

@@ -202,12 +202,13 @@ async fn scopes_that_a_tool_needs_are_asked_for_by_the_next_login() {
     let refused = call(&gateway, "write").await;
     assert!(refused.status != 200, "{}", refused.text);
     assert_eq!(call(&gateway, "read").await.status, 200, "other tools work");
-    assert!(
-        gateway.said().contains("more rights: \\\"write\\\"; run `airlock upstream login up`")
-            || gateway.said().contains("more rights: \"write\"; run `airlock upstream login up`"),
-        "{}",
-        gateway.said()
-    );
+    let command = "run `airlock upstream login up`";
+    wait::until("the log to name the rights", async || {
+        let said = gateway.said();
+        let mut scopes = [r#"\"write\""#, r#""write""#].iter();
+        scopes.any(|scope| said.contains(&format!("more rights: {scope}; {command}"))).then_some(())
+    })
+    .await;
     log_in(&config).await;
     assert_eq!(peer.state().scopes, "read write");
     until_called(&gateway, "write").await;

@@ -15,7 +15,9 @@ async fn a_process_is_replaced_at_its_age_and_no_call_fails_meanwhile() {
     })
     .await;
     let client = gateway.connected("up").await;
-    assert_eq!((&client["replacements"], &client["restarts"]), (&json!(1), &json!(0)), "{client}");
+    // On a slow machine the next one has reached that age too.
+    assert!(client["replacements"].as_u64() >= Some(1), "{client}");
+    assert_eq!(client["restarts"], 0, "{client}");
     let reason = "it ran for its `max_age` of 1s";
     assert_eq!(client["last_replacement"]["reason"], reason);
     wait::until("the old process to end", async || {

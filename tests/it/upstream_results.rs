@@ -163,7 +163,7 @@ async fn the_handle_of_another_key_is_refused_like_an_unknown_one() {
     let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "go"}]});
     let chat =
         gateway.request(reqwest::Method::POST, "/v1/chat/completions").header("x-bf-vk", ANN);
-    let _ = airlock_tests::Reply::of(chat.json(&body)).await.ok();
+    let _ = airlock_tests::Reply::fetch(chat.json(&body)).await.ok();
     let preview = results(&service).remove(0);
     let handle = json!({"handle": handle(&preview)});
     let read = async |key: &str, arguments: &Value| {
@@ -284,12 +284,12 @@ async fn the_unchanged_result_of_a_call_is_read_by_its_own_key() {
         .await;
     let get = async |path: &str, key: &str| {
         let request = gateway.request(reqwest::Method::GET, path).header("x-bf-vk", key);
-        airlock_tests::Reply::of(request).await
+        airlock_tests::Reply::fetch(request).await
     };
     let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "go"}]});
     let chat =
         gateway.request(reqwest::Method::POST, "/v1/chat/completions").header("x-bf-vk", ANN);
-    let answer = airlock_tests::Reply::of(chat.json(&body)).await.ok();
+    let answer = airlock_tests::Reply::fetch(chat.json(&body)).await.ok();
     let calls = &answer["airlock"]["calls"];
     let path = |call: usize| {
         format!("/v1/mcp/results/{}", calls[call]["raw_result"].as_str().expect("a handle"))
@@ -362,8 +362,7 @@ async fn guards_and_sinks_decide_about_reading_a_resource_as_about_a_tool_of_its
     .await;
     let sink = json!({"tools": ["every-readResource"], "from": ["every"], "decision": "deny"});
     let rule = json!({"name": "no-blobs", "tools": ["every-readResource"], "if": "arguments.uri.contains('/blob/')", "then": "deny"});
-    let guard =
-        json!({"name": "policy", "component": guests::POLICY, "settings": {"rules": [rule]}});
+    let guard = json!({"name": "policy", "component": guests::POLICY, "settings": {"rules": [rule]}, "limits": {"time": "1s"}});
     let everything = peers::everything("every").auto(&["*"]);
     let gateway = Setup::new()
         .openai("fake", service.base_url())

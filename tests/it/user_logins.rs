@@ -66,7 +66,7 @@ async fn sessions(gateway: &Gateway, key: Option<&str>) -> Vec<Value> {
     let listed = match key {
         Some(key) => {
             let request = gateway.request(Method::GET, "/api/mcp/sessions").bearer_auth(key);
-            Reply::of(request).await
+            Reply::fetch(request).await
         }
         None => gateway.get("/api/mcp/sessions").await,
     };
@@ -167,10 +167,10 @@ async fn a_login_is_listed_for_its_holder_and_ends_when_it_is_revoked_or_not_ren
     assert_eq!(sessions(&gateway, None).await.len(), 2, "an operator sees all");
     let path = format!("/api/mcp/sessions/{}", own["id"].as_str().expect("an identifier"));
     let foreign = gateway.request(Method::DELETE, &path).bearer_auth(BOB);
-    assert_eq!(Reply::of(foreign).await.status, 404);
+    assert_eq!(Reply::fetch(foreign).await.status, 404);
     assert_eq!(whoami(&gateway, ANN).await.status, 200);
     let revoked = gateway.request(Method::DELETE, &path).bearer_auth(ANN);
-    assert_eq!(Reply::of(revoked).await.status, 200);
+    assert_eq!(Reply::fetch(revoked).await.status, 200);
     link(&whoami(&gateway, ANN).await);
 
     {
@@ -263,7 +263,7 @@ async fn an_mcp_client_has_its_user_log_in_and_the_call_goes_on() {
     let gateway = setup(&peer).serve_connected().await;
     let capabilities = json!({"elicitation": {"form": {}, "url": {}}});
     for (key, user, index) in [(ANN, "ann", 0), (BOB, "bob", 1)] {
-        let endpoint = Endpoint::of(&gateway).key(key).with_capabilities(capabilities.clone());
+        let endpoint = Endpoint::new(&gateway).key(key).with_capabilities(capabilities.clone());
         let client = &endpoint.both().await[index];
         let result = call_and_log_in(client, key, user).await;
         assert_eq!(result["content"][0]["text"], format!("you are {user}"), "{client:?} {result}");
@@ -278,14 +278,14 @@ async fn an_mcp_client_that_declines_or_opens_no_links_is_told() {
     let peer = Peer::start(open()).await;
     let gateway = setup(&peer).serve_connected().await;
     let capabilities = json!({"elicitation": {"url": {}}});
-    let endpoint = Endpoint::of(&gateway).key(ANN).with_capabilities(capabilities);
+    let endpoint = Endpoint::new(&gateway).key(ANN).with_capabilities(capabilities);
     let mut params = json!({"name": "up-whoami", "arguments": {}});
     let asked = endpoint.modern("tools/call", params.clone()).result().await;
     params["requestState"] = asked["requestState"].clone();
     params["inputResponses"] = json!({"login": {"action": "decline"}});
     let declined = endpoint.modern("tools/call", params).result().await;
     assert_eq!(declined["_meta"]["airlock/error"]["code"], "airlock.declined", "{declined}");
-    for client in Endpoint::of(&gateway).key(ANN).both().await {
+    for client in Endpoint::new(&gateway).key(ANN).both().await {
         let told = client.call("up-whoami", &json!({})).result().await;
         assert_eq!(told["_meta"]["airlock/error"]["code"], "airlock.login_required", "{told}");
         let url = told["_meta"]["airlock/login"]["url"].as_str().expect("a link");
@@ -304,7 +304,7 @@ async fn users_with_access_tokens_have_accounts_of_their_own_although_they_share
     let mut clients = Vec::new();
     for user in ["eve", "mallory"] {
         let token = issuer.token(&json!({"sub": user})).await;
-        let endpoint = Endpoint::of(&gateway).key(&token).with_capabilities(capabilities.clone());
+        let endpoint = Endpoint::new(&gateway).key(&token).with_capabilities(capabilities.clone());
         let client = McpClient::Modern(endpoint);
         let result = call_and_log_in(&client, "", user).await;
         assert_eq!(result["content"][0]["text"], format!("you are {user}"));
@@ -342,7 +342,7 @@ fn model(calls: &[&str]) -> Value {
 async fn chat(gateway: &Gateway, key: &str) -> Reply {
     let body = json!({"model": "script/m", "messages": [{"role": "user", "content": "go"}]});
     let request = gateway.request(Method::POST, "/v1/chat/completions").json(&body);
-    Reply::of(request.header("x-bf-vk", key)).await
+    Reply::fetch(request.header("x-bf-vk", key)).await
 }
 
 #[tokio::test]

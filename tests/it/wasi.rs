@@ -69,7 +69,7 @@ async fn every_call_draws_other_random_numbers_without_any_grant() {
 #[tokio::test]
 async fn a_sleep_ends_by_either_clock_and_at_the_deadline_of_its_call() {
     for granted in [false, true] {
-        let client = escape().set("/wasm_config/grants/clocks", granted).limit("deadline", "500ms");
+        let client = escape().set("/wasm_config/grants/clocks", granted).limit("deadline", "2s");
         let gateway = gateway(client).await;
         let began = Instant::now();
         let slept: u64 =

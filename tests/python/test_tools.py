@@ -428,7 +428,7 @@ class AsyncTools(unittest.TestCase):
                     raise
 
             with self.assertRaises(airlock.LimitExceeded) as caught:
-                await airlock.run_script_async("wait()", [wait], limits=airlock.Limits(seconds=0.2))
+                await airlock.run_script_async("wait()", [wait], limits=airlock.Limits(seconds=1))
             self.assertEqual(caught.exception.limit, "seconds")
             return await cancelled.wait()
 

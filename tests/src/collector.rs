@@ -1,11 +1,7 @@
 //! A collector of OTLP/HTTP that keeps what it receives, decoded by the protocol's own types.
 
 use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    fmt::Write as _,
-    future::pending,
-    sync::{Arc, Mutex, PoisonError},
+    collections::BTreeMap, convert::Infallible, fmt::Write as _, future::pending, sync::Arc,
 };
 
 use bytes::Bytes;
@@ -29,6 +25,7 @@ use opentelemetry_proto::tonic::{
     resource::v1::Resource,
     trace::v1::{Span, span::SpanKind},
 };
+use parking_lot::Mutex;
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::wait;
@@ -110,7 +107,7 @@ impl Collector {
 
     /// Returns every request so far.
     pub fn exports(&self) -> Vec<Export> {
-        self.exports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.exports.lock().clone()
     }
 
     /// Returns every span so far, in the order in which they ended.
@@ -278,7 +275,7 @@ async fn respond(
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let export = Export { path: head.uri.path().to_owned(), headers: head.headers, body };
-    exports.lock().unwrap_or_else(PoisonError::into_inner).push(export);
+    exports.lock().push(export);
     let (status, body) = match reaction {
         Reaction::Accepts => (StatusCode::OK, Full::<Bytes>::default().boxed_unsync()),
         Reaction::Refuses(status) => (status, Full::<Bytes>::default().boxed_unsync()),

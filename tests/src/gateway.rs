@@ -4,11 +4,12 @@ use std::{
     io::{BufRead as _, BufReader, Read},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -88,10 +89,30 @@ impl Gateway {
         self.pid
     }
 
-    /// Returns its output so far, except the first two lines of stdout.
+    /// Returns the lines of its output so far, except the first two of stdout. A line that is not read to its end
+    /// is left out.
     pub fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
-            .into_owned()
+        let mut said = self.output();
+        said.truncate(said.rfind('\n').map_or(0, |end| end + 1));
+        said
+    }
+
+    /// Waits until its output has a text. Returns the output. Another thread reads it, so a line may come later
+    /// than the response to the request that it is about.
+    pub async fn until_said(&self, text: &str) -> String {
+        self.until_said_times(text, 1).await
+    }
+
+    /// Waits until its output has a text at least this many times. Returns the output.
+    pub async fn until_said_times(&self, text: &str, times: usize) -> String {
+        wait::until(&format!("the gateway to say {text:?}"), async || {
+            Some(self.said()).filter(|said| said.matches(text).count() >= times)
+        })
+        .await
+    }
+
+    fn output(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock()).into_owned()
     }
 
     /// Returns the peak resident memory of its process, in bytes.
@@ -120,14 +141,14 @@ impl Gateway {
         kibibytes << 10
     }
 
-    /// Builds a request, to be sent with [`Reply::of`].
+    /// Builds a request, to be sent with [`Reply::fetch`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.address))
     }
 
     /// Sends a GET request; as the operator of the tests below `/api`.
     pub async fn get(&self, path: &str) -> Reply {
-        Reply::of(self.as_operator(Method::GET, path)).await
+        Reply::fetch(self.as_operator(Method::GET, path)).await
     }
 
     /// Returns the metrics with all that has happened before: scrapes within a second share a text.
@@ -143,17 +164,17 @@ impl Gateway {
 
     /// Sends a POST request with a JSON body; as the operator of the tests below `/api`.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
-        Reply::of(self.as_operator(Method::POST, path).json(body)).await
+        Reply::fetch(self.as_operator(Method::POST, path).json(body)).await
     }
 
     /// Sends a PUT request with a JSON body; as the operator of the tests below `/api`.
     pub async fn put(&self, path: &str, body: &Value) -> Reply {
-        Reply::of(self.as_operator(Method::PUT, path).json(body)).await
+        Reply::fetch(self.as_operator(Method::PUT, path).json(body)).await
     }
 
     /// Sends a DELETE request; as the operator of the tests below `/api`.
     pub async fn delete(&self, path: &str) -> Reply {
-        Reply::of(self.as_operator(Method::DELETE, path)).await
+        Reply::fetch(self.as_operator(Method::DELETE, path)).await
     }
 
     fn as_operator(&self, method: Method, path: &str) -> RequestBuilder {
@@ -182,7 +203,7 @@ impl Gateway {
         let request = self.request(Method::POST, EXECUTE).json(&tool_call(name, arguments));
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        Reply::of(request).await
+        Reply::fetch(request).await
     }
 
     /// Requests a chat completion of one user message.
@@ -194,7 +215,7 @@ impl Gateway {
     /// Requests a streamed chat completion. `body` is JSON text, so that it is sent as it is.
     pub async fn stream(&self, body: impl Into<String>) -> EventStream {
         let request = self.request(Method::POST, "/v1/chat/completions").body(body.into());
-        EventStream::of(request.header("content-type", "application/json")).await
+        EventStream::open(request.header("content-type", "application/json")).await
     }
 
     /// Returns one source of tools as the administrative API shows it; `None` if it is unknown.
@@ -289,7 +310,7 @@ impl Drop for Gateway {
         }
         let ended_well = status.as_ref().is_ok_and(ExitStatus::success);
         if !ended_well || thread::panicking() {
-            eprintln!("--- the gateway said\n{}---", self.said());
+            eprintln!("--- the gateway said\n{}---", self.output());
         }
         if !thread::panicking() {
             assert!(
@@ -317,7 +338,7 @@ fn collect(mut stream: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {
     thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(read @ 1..) = stream.read(&mut buffer) {
-            said.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..read]);
+            said.lock().extend_from_slice(&buffer[..read]);
         }
     });
 }
@@ -362,7 +383,7 @@ pub struct Reply {
 
 impl Reply {
     /// Sends a request and reads the whole response.
-    pub async fn of(request: RequestBuilder) -> Self {
+    pub async fn fetch(request: RequestBuilder) -> Self {
         let response = request.send().await.expect("the gateway answers");
         let status = response.status().as_u16();
         let text = response.text().await.expect("the answer is whole");

@@ -30,7 +30,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Returns the endpoint of a gateway, for a client without a key and without capabilities.
-    pub fn of(gateway: &Gateway) -> Self {
+    pub fn new(gateway: &Gateway) -> Self {
         Self::at(gateway.address())
     }
 
@@ -365,12 +365,12 @@ impl McpRequest {
 
     /// Sends it and reads the whole response.
     pub async fn reply(self) -> Reply {
-        Reply::of(self.builder()).await
+        Reply::fetch(self.builder()).await
     }
 
     /// Sends it and reads the response as a stream. Panics unless it is one.
     pub async fn stream(self) -> Messages {
-        Messages(EventStream::of(self.builder()).await)
+        Messages(EventStream::open(self.builder()).await)
     }
 
     /// Sends it and reads the response: as a stream, or as the message that is all of it.

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -20,6 +20,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -93,7 +94,7 @@ impl Service {
         let messages: Vec<_> = messages.into_iter().collect();
         let turns = Mutex::new(0);
         Self::start(move |_| {
-            let mut turn = turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = turns.lock();
             let message = messages[(*turn).min(messages.len() - 1)].clone();
             *turn += 1;
             (200, completion(&message))
@@ -108,7 +109,7 @@ impl Service {
 
     /// Returns every request so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.state.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.asked.lock().clone()
     }
 
     /// Returns the number of streamed responses whose connection was closed before their end.
@@ -189,7 +190,7 @@ async fn respond(
         text: String::from_utf8_lossy(&body).into_owned(),
     };
     let answer = answer(&request);
-    state.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+    state.asked.lock().push(request);
     let (status, content_type, body) = match answer {
         Answer::Json(status, body) => {
             (status, "application/json", Full::from(body.to_string()).boxed_unsync())

@@ -11,7 +11,7 @@ pub struct EventStream {
 
 impl EventStream {
     /// Sends a request and waits for the head of the response. Panics unless it is an event stream.
-    pub async fn of(request: RequestBuilder) -> Self {
+    pub async fn open(request: RequestBuilder) -> Self {
         Self::from(request.send().await.expect("the gateway answers")).await
     }
 

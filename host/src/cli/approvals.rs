@@ -38,8 +38,8 @@ const ID_DIGITS: usize = 32;
 /// of its request is `wait`. The calls of all callers are shown. An approval is valid for one call, with exactly these arguments: the one that
 /// waits, or the same one when the client repeats it within an hour.
 ///
-/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at
-/// --url with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway listens there, to its store.
+/// These commands talk to the running gateway of the configuration through its Unix socket, or to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`. If no gateway listens on the socket, they use its store.
 ///
 /// The calls of scripts are in `airlock runs`; a running gateway lists them here too, for operators, and their callers
 /// resume them.

@@ -20,8 +20,8 @@ const PATH: &str = "/api/mcp/client";
 /// A client that is added here is kept in the store beside those of the configuration file. Running gateways that
 /// use the same store connect to it within a second. `airlock upstream list` shows the servers with their states.
 ///
-/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
-/// with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway runs, to its store.
+/// These commands talk to the running gateway of the configuration through its Unix socket, or to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`. If no gateway listens on the socket, they use its store.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -36,7 +36,7 @@ pub(super) struct ClientArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ClientCommand {
-    /// Add a client; if a gateway runs, wait until it is connected or needs a login
+    /// Add a client; if a gateway listens, wait until it is connected or needs a login
     Add(AddArgs),
     /// Connect a client that is disabled
     Enable(OneArgs),

@@ -18,8 +18,8 @@ const PATH: &str = "/api/governance/virtual-keys";
 /// A virtual key is the credential of a caller, and permits the tools that it names. Its value is shown once. Running
 /// gateways that use the same store accept a new key, and refuse a revoked one, within a second.
 ///
-/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
-/// with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway runs, to its store.
+/// These commands talk to the running gateway of the configuration through its Unix socket, or to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`. If no gateway listens on the socket, they use its store.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,

@@ -16,9 +16,9 @@ use crate::telemetry::Export;
 use airlock_config::Config;
 use airlock_core::{door::Filter, tool::ClientName};
 use airlock_gateway::{Gateway, command_line};
+use airlock_mcp_bridge::{BridgeSettings, run_bridge};
 use airlock_mcp_server::{
-    BridgeSettings, ConnectionRequests, ConnectionSettings, McpService, Selection, ToolboxScope,
-    run_bridge, serve_connection,
+    ConnectionRequests, ConnectionSettings, McpService, Selection, ToolboxScope, serve_connection,
 };
 use airlock_terminal::{
     connection::{self, GatewayTrust},

@@ -13,8 +13,8 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 /// its rights: a `viewer` reads settings and states, an `approver` also decides about calls that wait, an
 /// `operator` also changes virtual keys and the tools of clients, and an `admin` does everything.
 ///
-/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
-/// with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway runs, to its store.
+/// These commands talk to the running gateway of the configuration through its Unix socket, or to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`. If no gateway listens on the socket, they use its store.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,

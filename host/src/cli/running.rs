@@ -15,7 +15,7 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::credential::{KEY_VARIABLE, OPERATOR_VARIABLE, authorization, operator_authorization};
-use airlock_config::Config;
+use airlock_config::{Config, GatewayAddress};
 use airlock_core::{
     operator::{Operator, Role},
     tool::ClientName,
@@ -23,11 +23,10 @@ use airlock_core::{
 use airlock_ingress::socket;
 use airlock_management::Service;
 use airlock_operator_api::{Management as _, ManagementRequest};
-use airlock_server::Settings;
 use airlock_terminal::{
     connection::{self, GatewayTrust},
     output,
-    session::ConfigFile,
+    session::{self, ConfigFile},
 };
 
 /// Time for a response. The gateway waits for an operation for at most three minutes.
@@ -206,16 +205,17 @@ impl RunningGateway {
         clients.map(servers_of).transpose()
     }
 
-    /// Changes or shows the settings that operators change while gateways run: through the running
-    /// gateway if there is one, else in its store, where every gateway that uses it notices the change.
+    /// Changes or shows the settings that operators change while gateways run: through the running gateway, or in its
+    /// store if no gateway listens on its socket. Every gateway that uses the store notices the change. Only the store
+    /// needs the variables that the configuration names.
     pub(super) async fn manage(&self, request: ApiRequest<'_>) -> anyhow::Result<Value> {
         if let Some(url) = &self.url {
             return over_http(url, GatewayTrust::Authorities, &request).await;
         }
-        let config = self.config.load()?;
-        match over_socket(&config, &request).await? {
+        let address = self.config.gateway_address()?;
+        match over_socket(&address, &request).await? {
             Some(answer) => Ok(answer?),
-            None => in_store(&config, request).await,
+            None => in_store(&self.config.load()?, request).await,
         }
     }
 
@@ -273,8 +273,8 @@ impl RunningGateway {
         if let Some(url) = &self.url {
             return over_http(url, GatewayTrust::Authorities, request).await.map(Some);
         }
-        let config = self.config.load_of_gateway()?;
-        Ok(over_socket(&config, request).await?.transpose()?)
+        let address = session::of_kept_calls(self.config.gateway_address())?;
+        Ok(over_socket(&address, request).await?.transpose()?)
     }
 
     /// Returns the configuration of the gateway.
@@ -287,15 +287,15 @@ impl RunningGateway {
         if let Some(url) = &self.url {
             return over_http(url, GatewayTrust::Authorities, request).await;
         }
-        let config = self.config.load().context(
+        let address = self.config.gateway_address().context(
             "the address of the gateway is unknown without the configuration; name it with --url",
         )?;
-        if let Some(answer) = over_socket(&config, request).await? {
+        if let Some(answer) = over_socket(&address, request).await? {
             return Ok(answer?);
         }
-        let certificate = config.server.tls.as_ref().map(|tls| tls.certificate.as_path());
+        let certificate = address.certificate.as_deref();
         let trust = certificate.map_or(GatewayTrust::Authorities, GatewayTrust::Certificate);
-        over_http(&address(&config.server)?, trust, request).await
+        over_http(&url_of(&address)?, trust, request).await
     }
 }
 
@@ -314,13 +314,10 @@ fn servers_of(mut clients: Value) -> anyhow::Result<Vec<Value>> {
 
 /// Sends a request through the gateway's Unix socket. Returns `None` if no gateway listens on it.
 async fn over_socket(
-    config: &Config,
+    address: &GatewayAddress,
     request: &ApiRequest<'_>,
 ) -> anyhow::Result<Option<GatewayReply>> {
-    let management = &config.server.management;
-    let Some(path) = management.socket.as_ref().filter(|_| !management.disabled) else {
-        return Ok(None);
-    };
+    let Some(path) = address.socket.as_deref() else { return Ok(None) };
     let body = request.body.as_ref().map(Value::to_string);
     let body = body.as_deref().map(str::as_bytes);
     let method = request.method.clone();
@@ -467,9 +464,9 @@ fn url(text: &str) -> Result<Url, String> {
     )
 }
 
-/// Returns the URL of a gateway with these settings. Fails if the system chose the port.
-fn address(settings: &Settings) -> anyhow::Result<Url> {
-    let listen = settings.listen;
+/// Returns the URL of the gateway at an address. Fails if the system chose the port.
+fn url_of(address: &GatewayAddress) -> anyhow::Result<Url> {
+    let listen = address.listen;
     ensure!(
         listen.port() != 0,
         "the gateway listens on a port that the system chose; name its address with --url"
@@ -480,7 +477,8 @@ fn address(settings: &Settings) -> anyhow::Result<Url> {
         IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
     let listen = SocketAddr::new(ip, listen.port());
-    Url::parse(&format!("{}://{listen}", settings.scheme())).context("the address is no URL")
+    let scheme = if address.certificate.is_some() { "https" } else { "http" };
+    Url::parse(&format!("{scheme}://{listen}")).context("the address is no URL")
 }
 
 async fn read(mut response: reqwest::Response) -> anyhow::Result<Vec<u8>> {

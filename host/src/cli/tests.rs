@@ -205,3 +205,14 @@ fn every_public_command_has_help_and_an_example() {
         );
     }
 }
+
+#[test]
+fn groups_that_change_settings_say_when_they_use_the_store_instead_of_a_gateway() {
+    let cli = Cli::command();
+    for name in ["approvals", "client", "key", "operator"] {
+        let group = cli.find_subcommand(name).expect("a command");
+        let help = group.get_long_about().map(ToString::to_string).unwrap_or_default();
+        let says = "If no gateway listens on the socket, they use its store";
+        assert!(help.contains(says), "{name}: {help}");
+    }
+}

@@ -1,9 +1,13 @@
 //! A minimal MCP client over HTTP.
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
+use airlock_wire::sse::{Dialect, Item, SseDecoder};
+
+/// Maximum data of one event, in bytes. The longest of the demo, a list of tools, has some thousand.
+pub(super) const MAX_EVENT_BYTES: usize = 1 << 20;
 const SESSION: &str = "mcp-session-id";
 const MODERN: &str = "2026-07-28";
 
@@ -40,13 +44,18 @@ impl Agent {
         if let Some(session) = response.headers().get(SESSION) {
             self.session = Some(session.to_str()?.to_owned());
         }
-        let mut received = String::new();
-        while let Some(bytes) = response.chunk().await? {
-            received.push_str(std::str::from_utf8(&bytes)?);
-            while let Some((event, rest)) = received.split_once("\n\n") {
-                let data = event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or("");
-                let message: Value = serde_json::from_str(data).unwrap_or_default();
-                received = rest.to_owned();
+        let kind = response.headers().get("content-type");
+        let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if !is_stream {
+            return result(response.json().await.context("the response is not a message")?);
+        }
+        let mut decoder = SseDecoder::new(Dialect::Mcp, MAX_EVENT_BYTES);
+        while let Some(chunk) = response.chunk().await? {
+            let mut bytes = &chunk[..];
+            while let Some(item) = decoder.next(&mut bytes) {
+                let Item::Event(event) = item else { bail!("an event is too long") };
+                let Some(message) = event.message() else { continue };
+                let message: Value = serde_json::from_slice(message)?;
                 if let Some(method) =
                     message["method"].as_str().filter(|_| message["id"] != Value::Null)
                 {
@@ -58,7 +67,7 @@ impl Agent {
                 }
             }
         }
-        result(serde_json::from_str(&received).context("the response is not a message")?)
+        bail!("the stream has ended without the response")
     }
 
     /// Sends a request of the modern era, which needs no session. Returns its result.

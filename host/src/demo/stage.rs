@@ -7,17 +7,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 pub(super) use super::agent::Agent;
-use super::script;
+use super::{agent::MAX_EVENT_BYTES, script};
 use crate::guests;
 use airlock_catalog::SourceState;
 use airlock_config::Config;
 use airlock_egress::tls;
 use airlock_gateway::{Gateway, GatewayError};
+use airlock_wire::sse::{Dialect, Item, SseDecoder};
 
 /// Number of notes that the script of scene 2 reads.
 pub(super) const NOTES: usize = 40;
@@ -108,13 +109,12 @@ impl Stage {
         let request = self.client.post(format!("{}/v1/chat/completions", self.url)).json(&body);
         let mut response = request.send().await?.error_for_status()?;
         let mut events = Vec::new();
-        let mut received = String::new();
-        while let Some(bytes) = response.chunk().await? {
-            received.push_str(std::str::from_utf8(&bytes)?);
-            while let Some((event, rest)) = received.split_once("\n\n") {
-                let data = event.strip_prefix("data: ").unwrap_or(event).to_owned();
-                events.push((started.elapsed(), data));
-                received = rest.to_owned();
+        let mut decoder = SseDecoder::new(Dialect::Model, MAX_EVENT_BYTES);
+        while let Some(chunk) = response.chunk().await? {
+            let mut bytes = &chunk[..];
+            while let Some(item) = decoder.next(&mut bytes) {
+                let Item::Event(event) = item else { bail!("an event is too long") };
+                events.push((started.elapsed(), String::from_utf8(event.data)?));
             }
         }
         Ok(events)

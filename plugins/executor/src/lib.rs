@@ -9,12 +9,13 @@
 //! - [`SourceCall`]: calls as the source shows them, which are looked at before the first is made
 //! - [`ToolFlow`]: what the arguments of calls may come from, as the source shows it
 //! - [`json`]: values of a script to JSON
-//! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
+//! - [`traceback`], [`first_hint`], [`advice`]: a [`Failure`] as people and models read it
 //! - [`calendar`], [`floats`]: days, and numbers as text
 //! - [`Lines`]: printed text, line by line
 //! - [`warm_up()`], [`reserve_heap`]: the snapshot in which runs start
 //! - `component`: the WIT world around an executor, in WebAssembly alone
 
+pub mod advice;
 mod bindings;
 pub mod calendar;
 #[cfg(target_arch = "wasm32")]

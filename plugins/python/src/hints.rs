@@ -1,6 +1,6 @@
 //! Hints for Python that a run does not have: what to write instead.
 
-use airlock_executor::{Bindings, Hint, first_hint, hint};
+use airlock_executor::{Bindings, Hint, advice, first_hint, hint};
 
 use crate::lower::library;
 
@@ -93,10 +93,7 @@ const HINTS: &[Hint] = &[
         &["'OSError' object has no attribute", "'ToolError' object has no attribute"],
         "`kind`, `code`, `message`, `data` and `retry_after_ms` of a `ToolError` are read in its own `except … as` block",
     ),
-    hint(
-        &["'dict' object has no attribute"],
-        "keys of a dict are read with brackets: `d[\"key\"]`, or `d.get(\"key\")`",
-    ),
+    hint(&["'dict' object has no attribute"], advice::DICT_KEYS),
     hint(
         &[
             "object can't be awaited",
@@ -109,10 +106,7 @@ const HINTS: &[Hint] = &[
         &["'coroutine' object", "'_asyncio.Future' object", "'Future' object", "ExternalFuture"],
         "this is a call that has not been awaited: write `await` before it",
     ),
-    hint(
-        &["'NoneType' object"],
-        "the value is `None`: `dict.get` found no such key, or a tool returned nothing",
-    ),
+    hint(&["'NoneType' object"], advice::NO_VALUE),
     hint(
         &["name 'attempt'"],
         "there is no `attempt`: write `try: …` and `except ToolError as e: …`",
@@ -121,8 +115,8 @@ const HINTS: &[Hint] = &[
         &["name 'gather'"],
         "`import asyncio`, and write `await asyncio.gather(server.tool(…), server.tool(…))`",
     ),
-    hint(&["name 'null'"], "that is `None` here"),
-    hint(&["name 'true'", "name 'false'"], "those are `True` and `False` here"),
+    hint(&["name 'null'"], advice::NULL),
+    hint(&["name 'true'", "name 'false'"], advice::BOOLEANS),
     hint(
         &[
             "name 'input'",
@@ -134,10 +128,7 @@ const HINTS: &[Hint] = &[
         ],
         "a run does not have this: write out what it would do",
     ),
-    hint(
-        &["maximum recursion depth exceeded"],
-        "calls nest at most 200 deep: use a loop over a list of what is left to do",
-    ),
+    hint(&["maximum recursion depth exceeded"], advice::RECURSION),
 ];
 
 /// Modules that scripts use without importing them.

@@ -2,7 +2,7 @@
 //!
 //! Python that Starlark lacks is lowered, or refused by `lower::refused` with its own advice.
 
-use airlock_executor::{Bindings, Hint, first_hint, hint};
+use airlock_executor::{Bindings, Hint, advice, first_hint, hint};
 
 /// The hints in order of priority; the first that applies is used.
 const HINTS: &[Hint] = &[
@@ -10,25 +10,16 @@ const HINTS: &[Hint] = &[
         &["referenced before assignment"],
         "write `global name` in the function that assigns it, and assign the name before you read it",
     ),
-    hint(
-        &["`dict` has no attribute", "`defaultdict` has no attribute"],
-        "keys of a dict are read with brackets: `d[\"key\"]`, or `d.get(\"key\")`",
-    ),
-    hint(
-        &["`NoneType`", "'NoneType'"],
-        "the value is `None`: `dict.get` found no such key, or a tool returned nothing",
-    ),
+    hint(&["`dict` has no attribute", "`defaultdict` has no attribute"], advice::DICT_KEYS),
+    hint(&["`NoneType`", "'NoneType'"], advice::NO_VALUE),
     hint(
         &["`return` cannot be used outside"],
         "a script gives its result by assigning it: `result = …`",
     ),
-    hint(&["Variable `null`"], "that is `None` here"),
-    hint(&["Variable `true`", "Variable `false`"], "those are `True` and `False` here"),
+    hint(&["Variable `null`"], advice::NULL),
+    hint(&["Variable `true`", "Variable `false`"], advice::BOOLEANS),
     hint(&["expected str instance"], "only strings are joined: `\", \".join(str(x) for x in xs)`"),
-    hint(
-        &["call stack overflow"],
-        "calls nest at most 200 deep: use a loop over a list of what is left to do",
-    ),
+    hint(&["call stack overflow"], advice::RECURSION),
 ];
 
 /// Returns a hint for an error with this message.

@@ -40,7 +40,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn of(gateway: &Gateway) -> Self {
+    pub(crate) fn new(gateway: &Gateway) -> Self {
         // A proxy of this machine must not come between the two.
         let http = airlock::tls::client().no_proxy().timeout(Duration::from_mins(1)).build();
         let url = format!("{}/v1/mcp/tool/execute?present=raw", gateway.address());

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use airlock_tests::bench::{address, process::Process};
+use airlock_tests::bench::{
+    address,
+    process::Process,
+    report::{Cell, Report, Table},
+};
 use rustix::process::Pid;
 
 use super::{
@@ -63,8 +67,11 @@ impl Side {
     }
 }
 
-/// Prints the CPU time of a request in this build and in `program`, for each form of request.
-pub(crate) async fn compare(model: &Model, program: &Path) {
+/// Reports the CPU time of a request in this build and in `program`, for each form of request.
+pub(crate) async fn compare(model: &Model, program: &Path) -> Report {
+    let mut report = Report::new(format!("{TURNS} turns of each build"));
+    let mut table =
+        Table::new("CPU time of a request", &["this build", "the other build", "ratio"]);
     let gateway = start(model).await;
     let mut this = Side::new(address(&gateway), gateway.pid());
     let setup = setup(model);
@@ -98,9 +105,8 @@ pub(crate) async fn compare(model: &Model, program: &Path) {
         }
         let this = this.take();
         let other = other.take();
-        println!(
-            "{name:9} {this:>6.1}µs, the other build {other:>6.1}µs, ratio {:.3}",
-            this / other
-        );
+        table.row(name, [Cell::Time(this), Cell::Time(other), Cell::Ratio(this / other)]);
     }
+    report.table(table);
+    report
 }

@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,7 @@ use hyper::{
     header::{CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{net::TcpStream, sync::Semaphore};
 
@@ -98,14 +99,14 @@ impl Client {
         let response = sender.send_request(request).await?;
         ensure!(response.status() == 200, "status {}", response.status());
         let exchange = receive(response.into_body(), form, due).await?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.idle.lock().push(sender);
         Ok(exchange)
     }
 
     /// Returns a connection that is ready for a request: the one that was used last, or a new one.
     async fn sender(&self) -> Result<SendRequest<Full<Bytes>>> {
         loop {
-            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let idle = self.idle.lock().pop();
             let Some(mut sender) = idle else { return self.connect().await };
             if sender.ready().await.is_ok() {
                 return Ok(sender);

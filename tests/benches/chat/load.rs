@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -14,6 +14,7 @@ use airlock_tests::bench::{
     process::{Process, kib_each},
 };
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::client::{Client, Exchange, Form};
@@ -71,7 +72,7 @@ pub(crate) async fn at_rate(client: &Client, form: Form, schedule: Schedule) -> 
     let own_cores = Process::own().cpu().saturating_sub(cpu).as_secs_f64() / took;
     let achieved = f64::from(schedule.count() - failed) / took;
     let measured = ended.split_off((warm_up as usize).min(ended.len()));
-    Run::of(measured, achieved, own_cores, failed)
+    Run::new(measured, achieved, own_cores, failed)
 }
 
 impl Run {
@@ -80,7 +81,7 @@ impl Run {
         self.achieved >= f64::from(per_second) * ACHIEVED
     }
 
-    fn of(exchanges: Vec<Exchange>, achieved: f64, own_cores: f64, failed: u32) -> Self {
+    fn new(exchanges: Vec<Exchange>, achieved: f64, own_cores: f64, failed: u32) -> Self {
         let first = exchanges.iter().map(|exchange| exchange.first).collect();
         let whole = exchanges.iter().map(|exchange| exchange.whole).collect();
         let chunks = exchanges.into_iter().flat_map(|exchange| exchange.chunks).collect();
@@ -215,7 +216,7 @@ pub(crate) async fn crowd(
                 let opening = OPENING.as_micros().div_ceil(pace.as_micros().max(1));
                 let opening = usize::try_from(opening).unwrap_or(usize::MAX);
                 let chunks = exchange.chunks.into_iter().skip(opening);
-                ages.lock().unwrap_or_else(PoisonError::into_inner).extend(chunks);
+                ages.lock().extend(chunks);
             })
         });
     }
@@ -228,7 +229,7 @@ pub(crate) async fn crowd(
             failed += 1;
         }
     }
-    let chunks = std::mem::take(&mut *ages.lock().unwrap_or_else(PoisonError::into_inner));
+    let chunks = std::mem::take(&mut *ages.lock());
     Crowd { chunks: Latencies::new(chunks), before_bytes, with_bytes, failed }
 }
 

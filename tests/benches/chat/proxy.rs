@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader},
     net::SocketAddr,
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use airlock_tests::bench::{self, process::Process};
@@ -15,6 +15,7 @@ use hyper::{
     client::conn::http1::SendRequest, server::conn::http1 as server, service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustix::process::Pid;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -85,7 +86,7 @@ async fn forward(
     request: Request<Incoming>,
 ) -> Result<Response<Incoming>> {
     let mut sender = loop {
-        let last = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let last = idle.lock().pop();
         let Some(mut sender) = last else { break connect(model).await? };
         if sender.ready().await.is_ok() {
             break sender;
@@ -94,7 +95,7 @@ async fn forward(
     let response = sender.send_request(request).await?;
     tokio::spawn(async move {
         if sender.ready().await.is_ok() {
-            idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+            idle.lock().push(sender);
         }
     });
     Ok(response)

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -13,6 +13,7 @@ use airlock::{
     tool::CallError,
 };
 use airlock_tests::{BUDGET, Embedded, bench::latency::Latencies};
+use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinHandle};
 
 /// A caller that counts words again and again, on the same runtime.
@@ -44,11 +45,7 @@ impl Neighbour {
                     let began = Instant::now();
                     let (code, _) =
                         ended(caller.admit("good-word_count", r#"{"text":"good morning"}"#)).await;
-                    shared
-                        .took
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(began.elapsed());
+                    shared.took.lock().push(began.elapsed());
                     shared.failed.fetch_add(usize::from(code != "ok"), Ordering::Relaxed);
                     if shared.seen.fetch_add(1, Ordering::Relaxed) + 1
                         == shared.awaited.load(Ordering::Relaxed)
@@ -81,7 +78,7 @@ impl Neighbour {
     pub(crate) fn take(&self) -> Fared {
         self.shared.seen.store(0, Ordering::Relaxed);
         let failed = self.shared.failed.swap(0, Ordering::Relaxed);
-        let mut took = self.shared.took.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut took = self.shared.took.lock();
         Fared { latencies: Latencies::new(std::mem::take(&mut *took)), failed }
     }
 

@@ -78,6 +78,6 @@ impl User {
             Some(key) => request.header("x-bf-vk", Key::value_of(key)),
             None => request,
         };
-        Reply::of(request).await
+        Reply::fetch(request).await
     }
 }

@@ -50,8 +50,8 @@ impl Place {
     ) -> Self {
         let gateway = setup(&store).serve_connected().await;
         let other = setup(&store).serve_connected().await;
-        let session = Endpoint::of(&gateway).session().await;
-        let forwarded = session.named_by(&Endpoint::of(&other));
+        let session = Endpoint::new(&gateway).session().await;
+        let forwarded = session.named_by(&Endpoint::new(&other));
         let note = json!({"title": "Milk"});
         let added = gateway.execute("notes-add_note", &note).await.ok();
         assert_ne!(added["is_error"], true, "{added}");

@@ -71,7 +71,7 @@ const SERVERS: [(&str, [&str; 7], bool); 12] = [
 
 /// Returns a catalogue with this many tools, about equally many for each server: one server for each
 /// 42 tools, and at least one for each 15 of the first 60.
-pub(crate) fn of(count: usize) -> Vec<Server> {
+pub(crate) fn servers(count: usize) -> Vec<Server> {
     let servers = count.div_ceil(42).max(count.min(60).div_ceil(15)).min(SERVERS.len());
     let mut left = count;
     let made = SERVERS.iter().take(servers).enumerate().map(|(at, (name, things, declares))| {

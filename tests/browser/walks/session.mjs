@@ -46,7 +46,7 @@ walk('a list is shown although it changes faster than it loads', async (visit) =
     await asked;
     await list.waitFor({ timeout: 1_000 }).catch(() => {});
   }
-  await list.waitFor({ timeout: 1_000 });
+  await list.waitFor();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   release();
   visitor.check();

@@ -1,12 +1,9 @@
 //! A control of requests to models that keeps what it is told.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{mem, sync::Arc, time::Duration};
 
 use futures_util::future::{self, BoxFuture, FutureExt as _};
+use parking_lot::Mutex;
 
 use airlock_core::{
     model_control::{
@@ -89,7 +86,7 @@ impl RecordingControl {
 
     /// Returns what it was told, and forgets it.
     pub fn told(&self) -> Vec<Told> {
-        mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.told.lock())
     }
 
     /// Returns the ends of requests that it was told of, and forgets all.
@@ -101,26 +98,26 @@ impl RecordingControl {
 
     /// Returns the fallbacks of the last request.
     pub fn fallbacks(&self) -> Vec<String> {
-        self.fallbacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fallbacks.lock().clone()
     }
 
     /// Returns the model that responded last, as it was asked for.
     pub fn asked(&self) -> Option<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().clone()
     }
 
     /// Returns the decisions of guards about all requests that have ended.
     pub fn guards(&self) -> Vec<GuardAct> {
-        self.guards.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.guards.lock().clone()
     }
 
     fn tell(&self, told: Told) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        self.told.lock().push(told);
     }
 
     /// Returns the number of requests that have begun since it was last asked what it was told.
     pub fn begun(&self) -> usize {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told.lock();
         told.iter().filter(|told| matches!(told, Told::Begun { .. })).count()
     }
 }
@@ -139,7 +136,7 @@ impl ModelControl for RecordingControl {
             };
             return future::ready(Err(refusal)).boxed();
         }
-        *self.fallbacks.lock().unwrap_or_else(PoisonError::into_inner) = request.fallbacks.to_vec();
+        *self.fallbacks.lock() = request.fallbacks.to_vec();
         self.tell(Told::Begun {
             model: request.model.to_owned(),
             key: request.membership.key_name.clone(),
@@ -169,9 +166,8 @@ impl ControlledModelRequest for RecordedRequest {
 
     fn end(mut self: Box<Self>, outcome: &ModelOutcome<'_>) {
         self.has_ended = true;
-        *self.control.asked.lock().unwrap_or_else(PoisonError::into_inner) =
-            outcome.asked.map(str::to_owned);
-        let mut guards = self.control.guards.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.control.asked.lock() = outcome.asked.map(str::to_owned);
+        let mut guards = self.control.guards.lock();
         guards.extend_from_slice(outcome.guards);
         drop(guards);
         self.control.tell(Told::Ended {

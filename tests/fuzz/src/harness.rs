@@ -11,11 +11,14 @@ use airlock_conversation::{
     Object, Reply,
     chat::{self, ReplyReader},
 };
-use airlock_core::memory::{Charge, MemoryBudget};
+use airlock_core::{
+    memory::{Charge, MemoryBudget},
+    model_calls::EXTENSION,
+};
 use airlock_json::{self as json, Caps};
 use airlock_model::{
     Calls, Document,
-    document::{OWN_MEMBER, choices, finish_reason, head, index_of},
+    document::{choices, finish_reason, head, index_of},
 };
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 use serde_json::Value;
@@ -162,8 +165,8 @@ fn document(text: &str, held: &Charge) -> Option<Document> {
 /// Removes the members that only the gateway may send. Returns whether there were any.
 fn remove_own(tree: &mut Object) -> bool {
     let error = tree.get_mut("error").and_then(Value::as_object_mut);
-    let in_error = error.is_some_and(|error| error.shift_remove(OWN_MEMBER).is_some());
-    tree.shift_remove(OWN_MEMBER).is_some() || in_error
+    let in_error = error.is_some_and(|error| error.shift_remove(EXTENSION).is_some());
+    tree.shift_remove(EXTENSION).is_some() || in_error
 }
 
 /// Checks that the text of a repaired chunk is the chunk, on one line, and that it has no faults.

@@ -64,7 +64,7 @@ async fn an_admin_accepts_what_was_shown_and_nothing_that_has_changed_since() {
     assert!(!lock.exists(), "nothing was accepted");
 
     let events = sent(&gateway, Method::GET, "/api/events?topics=upstreams", ANN);
-    let mut events = EventStream::of(events).await;
+    let mut events = EventStream::open(events).await;
     let one = json!({"review": second["review"], "tools": ["add"]});
     let accepted = post(&gateway, ACCEPT, ANN, one).await.ok();
     assert_eq!(accepted["accepted"], json!(["add"]), "{accepted}");
@@ -85,7 +85,7 @@ async fn an_admin_accepts_what_was_shown_and_nothing_that_has_changed_since() {
     assert_eq!((&third["locked"], text(&third["changes"][0], "tool")), (&json!(true), "sub"));
     let client = gateway.client("up").await.expect("it is there");
     assert_eq!(client["tools"][0]["description"], "Adds and pays.", "{client:#}");
-    let metrics = Reply::of(gateway.request(Method::GET, "/metrics")).await.text;
+    let metrics = Reply::fetch(gateway.request(Method::GET, "/metrics")).await.text;
     assert!(metrics.contains("airlock_acts_total{act=\"definitions_accepted\"} 1"), "{metrics}");
     let all = post(&gateway, ACCEPT, ANN, json!({"review": third["review"]})).await.ok();
     assert_eq!(all["accepted"], json!(["sub"]), "{all}");
@@ -103,7 +103,7 @@ async fn only_an_admin_accepts_and_only_what_there_is() {
         assert_eq!((refused.status, refused.code()), (403, "role_insufficient"));
     }
     for (method, path) in [(Method::GET, PATH), (Method::POST, ACCEPT)] {
-        let refused = Reply::of(gateway.request(method, path).json(&body)).await;
+        let refused = Reply::fetch(gateway.request(method, path).json(&body)).await;
         assert_eq!((refused.status, refused.code()), (401, "operator_required"), "{path}");
     }
     let review = &shown["review"];

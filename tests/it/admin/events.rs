@@ -52,7 +52,7 @@ async fn until(stream: &mut EventStream, id: &str, state: &str) -> Event {
 #[tokio::test]
 async fn a_stream_tells_of_calls_that_wait_and_run_without_their_contents_and_resumes() {
     let gateway = setup().serve_connected().await;
-    let mut stream = EventStream::of(request(&gateway, "approvals,calls", ANN)).await;
+    let mut stream = EventStream::open(request(&gateway, "approvals,calls", ANN)).await;
     let open = next(&mut stream).await;
     assert_eq!((open.kind.as_str(), &open.data["resumed"]), ("open", &json!(false)));
     let call = waiting(&gateway, "hunter2").await;
@@ -86,7 +86,7 @@ async fn a_stream_tells_of_calls_that_wait_and_run_without_their_contents_and_re
 
     // The first stream is still open, so nothing is lost.
     let resumed = request(&gateway, "approvals,calls", ANN).header("last-event-id", &asked.id);
-    let mut resumed = EventStream::of(resumed).await;
+    let mut resumed = EventStream::open(resumed).await;
     assert_eq!(next(&mut resumed).await.data["resumed"], true);
     let _ = until(&mut resumed, id, "approved").await;
 }
@@ -95,11 +95,11 @@ async fn a_stream_tells_of_calls_that_wait_and_run_without_their_contents_and_re
 async fn a_stream_that_cannot_be_resumed_begins_with_resync() {
     let gateway = setup().serve_connected().await;
     let elsewhere = setup().serve_connected().await;
-    let mut other = EventStream::of(request(&elsewhere, "config", VIEWER)).await;
+    let mut other = EventStream::open(request(&elsewhere, "config", VIEWER)).await;
     let foreign = next(&mut other).await.id;
     for last in [foreign.as_str(), "none", "0-0"] {
         let request = request(&gateway, "config", VIEWER).header("last-event-id", last);
-        let mut stream = EventStream::of(request).await;
+        let mut stream = EventStream::open(request).await;
         let open = next(&mut stream).await;
         assert_eq!((open.kind.as_str(), &open.data["resumed"]), ("open", &json!(false)), "{last}");
         assert_eq!(next(&mut stream).await.kind, "resync", "{last}");
@@ -112,7 +112,7 @@ async fn changes_at_another_gateway_of_the_store_are_seen() {
     let store = store.path().join("airlock.db").display().to_string();
     let first = setup().set("/store", store.as_str()).serve_connected().await;
     let second = setup().set("/store", store.as_str()).serve_connected().await;
-    let mut stream = EventStream::of(request(&second, "approvals,config", ANN)).await;
+    let mut stream = EventStream::open(request(&second, "approvals,config", ANN)).await;
     assert_eq!(next(&mut stream).await.kind, "open");
     let call = waiting(&first, "a").await;
     let mut kinds = Vec::new();
@@ -130,11 +130,11 @@ async fn an_operator_has_a_bounded_number_of_streams_and_sees_topics_of_its_righ
     let gateway = setup().serve_connected().await;
     let mut streams = Vec::new();
     for _ in 0..8 {
-        streams.push(EventStream::of(request(&gateway, "calls", VIEWER)).await);
+        streams.push(EventStream::open(request(&gateway, "calls", VIEWER)).await);
     }
-    let refused = Reply::of(request(&gateway, "calls", VIEWER)).await;
+    let refused = Reply::fetch(request(&gateway, "calls", VIEWER)).await;
     assert_eq!((refused.status, refused.code()), (429, "too_many_streams"));
-    let mut other = EventStream::of(request(&gateway, "calls", ANN)).await;
+    let mut other = EventStream::open(request(&gateway, "calls", ANN)).await;
     assert_eq!(next(&mut other).await.kind, "open");
     drop(streams);
     wait::until("the places to be free", async || {
@@ -145,24 +145,24 @@ async fn an_operator_has_a_bounded_number_of_streams_and_sees_topics_of_its_righ
     for (topics, status, code) in
         [("approvals", 403, "role_insufficient"), ("secrets", 400, "invalid_value")]
     {
-        let refused = Reply::of(request(&gateway, topics, VIEWER)).await;
+        let refused = Reply::fetch(request(&gateway, topics, VIEWER)).await;
         assert_eq!((refused.status, refused.code()), (status, code), "{topics}");
     }
-    let without = Reply::of(gateway.request(Method::GET, "/api/events")).await;
+    let without = Reply::fetch(gateway.request(Method::GET, "/api/events")).await;
     assert_eq!((without.status, without.code()), (401, "operator_required"));
 }
 
 #[tokio::test]
 async fn a_stream_that_is_not_read_takes_no_memory_and_learns_of_the_gap() {
     let gateway = setup_with(plugin().auto(&["*"])).serve_connected().await;
-    let mut watched = EventStream::of(request(&gateway, "calls", ANN)).await;
+    let mut watched = EventStream::open(request(&gateway, "calls", ANN)).await;
     let first = next(&mut watched).await.id;
     for _ in 0..520 {
         let reply = gateway.execute("text-word_count", &json!({"text": "a"})).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
     let late = request(&gateway, "calls", VIEWER).header("last-event-id", &first);
-    let mut late = EventStream::of(late).await;
+    let mut late = EventStream::open(late).await;
     assert_eq!(next(&mut late).await.kind, "open");
     assert_eq!(next(&mut late).await.kind, "resync", "1,040 events have happened, 1,000 are kept");
 }
@@ -170,7 +170,7 @@ async fn a_stream_that_is_not_read_takes_no_memory_and_learns_of_the_gap() {
 #[tokio::test]
 async fn a_flood_of_calls_evicts_no_event_about_approvals() {
     let gateway = setup().serve_connected().await;
-    let mut watched = EventStream::of(request(&gateway, "approvals,calls", ANN)).await;
+    let mut watched = EventStream::open(request(&gateway, "approvals,calls", ANN)).await;
     let first = next(&mut watched).await.id;
     let call = waiting(&gateway, "a").await;
     for _ in 0..520 {
@@ -179,7 +179,7 @@ async fn a_flood_of_calls_evicts_no_event_about_approvals() {
     }
     for (topics, is_complete) in [("approvals", true), ("approvals,calls", false)] {
         let resumed = request(&gateway, topics, ANN).header("last-event-id", &first);
-        let mut resumed = EventStream::of(resumed).await;
+        let mut resumed = EventStream::open(resumed).await;
         assert_eq!(next(&mut resumed).await.data["resumed"], is_complete, "{topics}");
         let _ = until(&mut resumed, text(&call, "id"), "pending").await;
         if !is_complete {
@@ -199,7 +199,7 @@ async fn a_flood_of_calls_evicts_no_event_about_approvals() {
 async fn the_first_of_two_approvals_is_no_event_of_an_approved_call() {
     let twice = plugin().auto(&[]).set("/tools_to_approve_twice", json!(["word_count"]));
     let gateway = setup_with(twice).serve_connected().await;
-    let mut stream = EventStream::of(request(&gateway, "approvals", ANN)).await;
+    let mut stream = EventStream::open(request(&gateway, "approvals", ANN)).await;
     let call = waiting(&gateway, "a").await;
     let id = text(&call, "id");
     let path = format!("/v1/approvals/{id}/approve");
@@ -221,10 +221,10 @@ async fn a_stream_ends_after_its_operator_is_revoked() {
     let gateway = setup().serve_connected().await;
     let made = json!({"name": "cid", "role": "viewer"});
     let made = post(&gateway, "/api/operators", ANN, made).await.ok();
-    let mut stream = EventStream::of(request(&gateway, "calls", text(&made, "token"))).await;
+    let mut stream = EventStream::open(request(&gateway, "calls", text(&made, "token"))).await;
     assert_eq!(next(&mut stream).await.kind, "open");
     let removed = sent(&gateway, Method::DELETE, "/api/operators/cid", ANN);
-    let _ = Reply::of(removed).await.ok();
+    let _ = Reply::fetch(removed).await.ok();
     let end = next(&mut stream).await;
     assert_eq!((end.kind.as_str(), &end.data["reason"]), ("end", &json!("revoked")));
     let rest = timeout(Duration::from_secs(10), stream.next()).await.expect("it ends");

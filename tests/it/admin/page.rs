@@ -9,7 +9,7 @@ use super::setup;
 const ASSET: &str = "/admin/assets/vendor/preact.mjs";
 
 async fn status(gateway: &Gateway, path: &str) -> u16 {
-    Reply::of(gateway.request(Method::GET, path)).await.status
+    Reply::fetch(gateway.request(Method::GET, path)).await.status
 }
 
 #[tokio::test]
@@ -41,9 +41,9 @@ async fn a_file_is_served_without_a_credential_under_a_strict_policy() {
     {
         assert_eq!(status(&gateway, path).await, 404, "{path}");
     }
-    let methods = Reply::of(gateway.request(Method::GET, "/admin/login.json")).await;
+    let methods = Reply::fetch(gateway.request(Method::GET, "/admin/login.json")).await;
     assert_eq!((methods.status, &methods.body), (200, &json!({"identity_provider": false})));
-    let posted = Reply::of(gateway.request(Method::POST, ASSET)).await;
+    let posted = Reply::fetch(gateway.request(Method::POST, ASSET)).await;
     assert_eq!((posted.status, posted.code()), (405, "method_not_allowed"));
 }
 

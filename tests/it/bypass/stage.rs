@@ -87,7 +87,7 @@ impl Stage {
         let mut pipe = Pipe::serve(&local.write());
         // It waits for the servers.
         pipe.ask_modern("tools/list", json!({})).await;
-        let session = Endpoint::of(&gateway).session().await;
+        let session = Endpoint::new(&gateway).session().await;
         Self { gateway, session, pipe, local, _model: model }
     }
 
@@ -147,7 +147,7 @@ impl Stage {
     }
 
     async fn post(&self, path: &str, body: &Value) -> String {
-        Reply::of(self.gateway.request(Method::POST, path).json(body)).await.text
+        Reply::fetch(self.gateway.request(Method::POST, path).json(body)).await.text
     }
 
     /// Makes a call of the modern era, if a header can have the name. Over stdio it needs none.
@@ -157,7 +157,7 @@ impl Stage {
             return "not sent".to_owned();
         }
         let params = json!({"name": name, "arguments": arguments});
-        Endpoint::of(&self.gateway).modern("tools/call", params).reply().await.text
+        Endpoint::new(&self.gateway).modern("tools/call", params).reply().await.text
     }
 
     /// Reads all responses over stdio to what was sent before.

@@ -64,7 +64,7 @@ pub(crate) struct Expected {
 impl Run {
     /// Runs one half of the suite with these options, which say how to reach the gateway, and a file of
     /// expected failures.
-    pub(crate) async fn of(
+    pub(crate) async fn start(
         half: Half,
         set: &'static str,
         options: &[OsString],

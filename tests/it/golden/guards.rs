@@ -36,7 +36,11 @@ fn text<'c>(case: &'c Value, member: &str) -> &'c str {
 /// Adds the guard.
 fn guarded(setup: Setup, settings: &Value) -> Setup {
     let component = golden("guard.wasm").display().to_string();
-    setup.set("/guards", json!([{"name": "golden", "component": component, "settings": settings}]))
+    // A hook of a busy machine waits for a processor longer than the default time.
+    let limits = json!({"time": "1s"});
+    let guard =
+        json!({"name": "golden", "component": component, "settings": settings, "limits": limits});
+    setup.set("/guards", json!([guard]))
 }
 
 /// Returns a tool whose description says how the guard decides.
@@ -109,7 +113,7 @@ async fn a_guard_that_was_built_for_0_1_0_decides_as_it_did() {
 /// Checks that the guard asks the user of an MCP client.
 async fn asks_as_released(gateway: &Gateway) {
     let case = expected("asked");
-    let endpoint = Endpoint::of(gateway).with_elicitation();
+    let endpoint = Endpoint::new(gateway).with_elicitation();
     let call = json!({"name": case["tool"], "arguments": {"text": case["text"]}});
     let question = endpoint.modern("tools/call", call).result().await;
     let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
@@ -120,7 +124,7 @@ async fn asks_as_released(gateway: &Gateway) {
 /// Checks the tools that the guard leaves, and the one that it denies.
 async fn offers_as_released(gateway: &Gateway) {
     let case = expected("definitions");
-    let list = Endpoint::of(gateway).modern("tools/list", json!({})).result().await;
+    let list = Endpoint::new(gateway).modern("tools/list", json!({})).result().await;
     let tools = list["tools"].as_array().expect("a list");
     for offered in case["offered"].as_array().expect("a list") {
         let tool = tools.iter().find(|tool| tool["name"] == offered["name"]);

@@ -4,7 +4,7 @@
 
 use airlock::{
     Gateway,
-    door::{Budget, Caller, Event, Hearing, Origin},
+    door::{Budget, Caller, CallerCapabilities, Event, Origin},
 };
 use airlock_tests::{Setup, wait::SOON};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn events(gateway: &Gateway, tool: &str) -> Vec<Value> {
     let view = gateway.caller(Origin::Caller).view().clone();
     let budget = Budget { deadline: SOON, script: SOON, nested_calls: 64, depth: 4, in_flight: 8 };
     let (caller, mut events) =
-        Caller::with_events(view, Origin::Caller, budget, Hearing::default());
+        Caller::with_events(view, Origin::Caller, budget, CallerCapabilities::default());
     let call = caller.admit(&format!("golden-{tool}"), "{}").expect("it is permitted");
     // One of the tools fails on purpose.
     let _ = call.run().await;

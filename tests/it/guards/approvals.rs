@@ -23,7 +23,7 @@ fn note(text: &str) -> Value {
 #[tokio::test]
 async fn a_guard_asks_the_user_of_a_client_about_a_tool_that_needs_no_approval() {
     let guarded = Guarded::start(|setup| setup).await;
-    let endpoint = Endpoint::of(&guarded.gateway).with_elicitation();
+    let endpoint = Endpoint::new(&guarded.gateway).with_elicitation();
     let unasked = endpoint.modern("tools/call", note("plain")).result().await;
     assert_eq!(unasked["resultType"], "complete", "{unasked}");
     let question = endpoint.modern("tools/call", note("before:ask")).result().await;
@@ -46,7 +46,7 @@ async fn a_plugin_that_an_mcp_client_calls_makes_no_call_that_a_guard_asks_about
     for (auto, expected) in [(true, "which needs an approval"), (false, "noted before:ask")] {
         let plugin = if auto { plugin.clone().auto(&["relay"]) } else { plugin.clone() };
         let guarded = Guarded::start(|setup| setup.client(plugin)).await;
-        let endpoint = Endpoint::of(&guarded.gateway).with_elicitation();
+        let endpoint = Endpoint::new(&guarded.gateway).with_elicitation();
         let relay = json!({"tool": "server-note", "arguments": {"text": "before:ask"}});
         let call = json!({"name": "guest-relay", "arguments": relay});
         let mut result = endpoint.modern("tools/call", call.clone()).result().await;
@@ -73,7 +73,7 @@ async fn the_list_of_approvals_shows_the_arguments_of_the_guard_and_these_run() 
         setup.client(client).set("/mcp_server/approval_wait", "0s")
     })
     .await;
-    let session = Endpoint::of(&guarded.gateway).session().await;
+    let session = Endpoint::new(&guarded.gateway).session().await;
     let call = json!({"name": "coded-note", "arguments": {"text": "before:rewrite secret"}});
     let waits = session.request("tools/call", call.clone()).result().await;
     let id = waits["_meta"]["airlock/approval"]["id"].as_str().expect("an identifier").to_owned();
@@ -81,7 +81,7 @@ async fn the_list_of_approvals_shows_the_arguments_of_the_guard_and_these_run() 
     let shown = json!({"text": "before:rewrite hidden"}).to_string();
     assert_eq!(listed["data"][0]["arguments"], shown, "{listed:#}");
     let approve = guarded.gateway.request(Method::POST, &format!("/v1/approvals/{id}/approve"));
-    assert_eq!(Reply::of(approve).await.status, 200);
+    assert_eq!(Reply::fetch(approve).await.status, 200);
     let made = session.request("tools/call", call).result().await;
     assert_eq!(made["content"][0]["text"], "noted before:rewrite hidden", "{made}");
     assert_eq!(guarded.noted(), "before:rewrite hidden\n");
@@ -90,17 +90,17 @@ async fn the_list_of_approvals_shows_the_arguments_of_the_guard_and_these_run() 
 #[tokio::test]
 async fn a_call_that_waits_is_shown_with_the_reason_of_the_guard() {
     let guarded = Guarded::start(|setup| setup.set("/mcp_server/approval_wait", "0s")).await;
-    let session = Endpoint::of(&guarded.gateway).session().await;
+    let session = Endpoint::new(&guarded.gateway).session().await;
     let waits = session.request("tools/call", note("before:ask")).result().await;
     let id = waits["_meta"]["airlock/approval"]["id"].as_str().expect("it waits").to_owned();
     let listed = guarded.gateway.get("/v1/approvals").await.ok();
     assert_eq!(listed["data"][0]["asked_by"], asked_by(), "{listed:#}");
     // This operator sees no payloads, and a reason may have arguments in it.
     let request = guarded.gateway.request(Method::GET, "/v1/approvals").bearer_auth(OPERATOR);
-    let seen = Reply::of(request).await.ok();
+    let seen = Reply::fetch(request).await.ok();
     assert_eq!(seen["data"][0]["asked_by"], json!([{"guard": "warden"}]), "{seen:#}");
     let approve = guarded.gateway.request(Method::POST, &format!("/v1/approvals/{id}/approve"));
-    assert_eq!(Reply::of(approve).await.status, 200);
+    assert_eq!(Reply::fetch(approve).await.status, 200);
     let made = session.request("tools/call", note("before:ask")).result().await;
     assert_eq!(made["content"][0]["text"], "noted before:ask", "{made}");
 }
@@ -129,7 +129,7 @@ async fn an_approval_does_not_count_against_a_guard_that_denies() {
         setup.client(client).set("/mcp_server/approval", "always_allow")
     })
     .await;
-    let session = Endpoint::of(&guarded.gateway).session().await;
+    let session = Endpoint::new(&guarded.gateway).session().await;
     let call = json!({"name": "coded-note", "arguments": {"text": "before:deny"}});
     let denied = session.request("tools/call", call).result().await;
     assert_eq!(denied["_meta"]["airlock/error"]["code"], "airlock.guard_denied", "{denied}");

@@ -31,7 +31,7 @@ fn with_list(setup: Setup, guard: &Value, tools: &[Value]) -> Setup {
 
 /// Returns the tools of the server that an MCP client sees.
 pub(super) async fn offered(guarded: &Guarded) -> Vec<Value> {
-    let list = Endpoint::of(&guarded.gateway).modern("tools/list", json!({})).result().await;
+    let list = Endpoint::new(&guarded.gateway).modern("tools/list", json!({})).result().await;
     let tools = list["tools"].as_array().expect("tools").iter();
     tools
         .filter(|tool| tool["name"].as_str().is_some_and(|name| name.starts_with("listed-")))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Guarded,
     definitions::{listing, offered, tool},
-    guarded,
+    guarded, limits,
 };
 
 /// Size of the text of each worst case in JSON, in bytes. That of orders, which are not looked for by default, is half of it.
@@ -15,7 +15,7 @@ const LARGE: usize = 256 << 10;
 
 /// Returns the guard with settings.
 fn marks(settings: &Value) -> Value {
-    json!({"name": "marks", "component": guests::MARKS, "settings": settings})
+    json!({"name": "marks", "component": guests::MARKS, "settings": settings, "limits": limits()})
 }
 
 async fn started(settings: &Value) -> Guarded {
@@ -81,8 +81,7 @@ async fn a_wrong_setting_is_named() {
 #[tokio::test]
 async fn the_worst_cases_of_a_large_result_stay_within_the_default_limits_of_fuel_and_memory() {
     // Time depends on the machine, and fuel does not.
-    let mut guard = marks(&json!({"orders": "mark"}));
-    guard["limits"] = json!({"time": "1s"});
+    let guard = marks(&json!({"orders": "mark"}));
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([guard]))).await;
     for part in [
         "<",

@@ -4,7 +4,7 @@ use airlock_tests::{Reply, Setup, guests};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ANN, Guarded, guarded, warden};
+use super::{ANN, Guarded, guarded, limits, warden};
 
 pub(super) const PATHS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/messages"];
 
@@ -100,7 +100,7 @@ async fn a_guard_knows_the_model_the_key_and_the_roles_of_the_texts() {
     let messages = json!([{"role": "user", "content": "before_model:facts"}]);
     let body = json!({"model": "fake/m", "messages": messages});
     let request = guarded.gateway.request(Method::POST, PATHS[0]).json(&body);
-    let denied = Reply::of(request.header("x-bf-vk", ANN)).await;
+    let denied = Reply::fetch(request.header("x-bf-vk", ANN)).await;
     let facts = r#"model=fake/m key=ann tenant=key "ann" settings={} texts=[{"role":"user","text":"before_model:facts"}]"#;
     assert!(denied.refusal().1.contains(facts), "{}", denied.text);
     // Without the key, the request is not in the scope.
@@ -128,7 +128,9 @@ async fn without_the_component_of_a_guard_its_requests_are_refused() {
 
 #[tokio::test]
 async fn the_guard_of_secrets_removes_them_from_responses() {
-    let guard = json!({"name": "s", "component": guests::SECRETS, "hooks": ["after_model"]});
+    let guard = json!({
+        "name": "s", "component": guests::SECRETS, "hooks": ["after_model"], "limits": limits(),
+    });
     let guarded = repeating(guard).await;
     for is_streamed in [false, true] {
         let reply = guarded.ask(PATHS[0], "pay 4111 1111 1111 1111 now", is_streamed).await;
@@ -155,6 +157,7 @@ fn words() -> String {
 async fn a_window_of_a_stream_is_sent_once_a_guard_has_seen_what_follows() {
     let guard = json!({
         "name": "s", "component": guests::SECRETS, "hooks": ["after_model"], "stream_window": "256B",
+        "limits": limits(),
     });
     let guarded = repeating(guard).await;
     let text = format!("{}pay 4111 1111 1111 1111 now {}", words(), words());

@@ -26,7 +26,7 @@ async fn calls_of_a_model_are_guarded() {
 #[tokio::test]
 async fn calls_of_mcp_clients_of_both_eras_are_guarded() {
     let guarded = Guarded::start(|setup| setup).await;
-    for client in Endpoint::of(&guarded.gateway).both().await {
+    for client in Endpoint::new(&guarded.gateway).both().await {
         let denied = client.call("server-note", &json!({"text": "before:deny"})).result().await;
         assert_eq!(denied["_meta"]["airlock/error"]["code"], "airlock.guard_denied", "{client:?}");
         let rewritten = json!({"text": "before:rewrite after:rewrite secret"});
@@ -97,7 +97,7 @@ async fn calls_that_operators_try_are_guarded() {
     for (text, state) in [("before:deny", "failed"), ("plain", "completed")] {
         let call = json!({"tool": "server-note", "arguments": {"text": text}});
         let request = guarded.gateway.request(Method::POST, "/api/mcp/try");
-        let tried = Reply::of(request.bearer_auth(OPERATOR).json(&call)).await.ok();
+        let tried = Reply::fetch(request.bearer_auth(OPERATOR).json(&call)).await.ok();
         assert_eq!(tried["state"], state, "{tried:#}");
         if state == "failed" {
             assert_eq!(tried["error"]["code"], "airlock.guard_denied");

@@ -3,11 +3,13 @@
 use airlock_tests::guests;
 use serde_json::{Value, json};
 
-use super::{Guarded, models::PATHS};
+use super::{Guarded, limits, models::PATHS};
 
 /// Starts a gateway with the guard and a model that plays turns.
 async fn started(settings: &Value, turns: &Value) -> Guarded {
-    let guard = json!({"name": "personal", "component": guests::PERSONAL, "settings": settings});
+    let guard = json!({
+        "name": "personal", "component": guests::PERSONAL, "settings": settings, "limits": limits(),
+    });
     let script = json!({"turns": turns});
     Guarded::start(|setup| setup.scripted("fake", &script).set("/guards", json!([guard]))).await
 }

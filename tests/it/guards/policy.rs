@@ -3,11 +3,13 @@
 use airlock_tests::{Setup, guests, mcp::Endpoint};
 use serde_json::{Value, json};
 
-use super::{Guarded, guarded};
+use super::{Guarded, guarded, limits};
 
 /// Returns the guard with these rules.
 fn policy(rules: &Value) -> Value {
-    json!({"name": "policy", "component": guests::POLICY, "settings": {"rules": rules}})
+    json!({
+        "name": "policy", "component": guests::POLICY, "settings": {"rules": rules}, "limits": limits(),
+    })
 }
 
 #[tokio::test]
@@ -38,7 +40,7 @@ async fn a_rule_asks_for_an_approval() {
         {"name": "long", "if": "size(arguments.text) > 5", "then": "ask", "reason": "it is long"},
     ]);
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([policy(&rules)]))).await;
-    let endpoint = Endpoint::of(&guarded.gateway).with_elicitation();
+    let endpoint = Endpoint::new(&guarded.gateway).with_elicitation();
     for (text, expected) in [("short", "complete"), ("longer", "input_required")] {
         let call = json!({"name": "server-echo", "arguments": {"text": text}});
         let result = endpoint.modern("tools/call", call).result().await;

@@ -114,10 +114,10 @@ async fn a_run_whose_arguments_a_guard_has_rewritten_is_replayed_without_a_call(
     let made = guarded.gateway.execute("executeToolCode", &json!({"code": code})).await;
     assert!(made.text.contains("noted before:rewrite hidden"), "{}", made.text);
     let listed = guarded.gateway.request(Method::GET, "/api/runs").bearer_auth(OPERATOR);
-    let listed = Reply::of(listed).await.ok();
+    let listed = Reply::fetch(listed).await.ok();
     let id = listed["data"][0]["id"].as_str().expect("an identifier");
     let replay = guarded.gateway.request(Method::POST, &format!("/api/runs/{id}/replay"));
-    let replayed = Reply::of(replay.bearer_auth(OPERATOR).json(&json!({}))).await.ok();
+    let replayed = Reply::fetch(replay.bearer_auth(OPERATOR).json(&json!({}))).await.ok();
     assert_eq!(replayed["identical"], true, "{replayed:#}");
     assert_eq!(guarded.noted(), "before:rewrite hidden\n");
 }

@@ -3,7 +3,7 @@
 use airlock_tests::{Airlock, guests};
 use serde_json::{Value, json};
 
-use super::Guarded;
+use super::{Guarded, limits};
 
 /// A token with a valid checksum, in two parts, so that scanners of repositories do not take it for one.
 fn token() -> String {
@@ -12,7 +12,9 @@ fn token() -> String {
 
 /// Starts a gateway whose calls pass the guard.
 async fn guarded(hooks: &[&str]) -> Guarded {
-    let guard: Value = json!({"name": "secrets", "component": guests::SECRETS, "hooks": hooks});
+    let guard: Value = json!({
+        "name": "secrets", "component": guests::SECRETS, "hooks": hooks, "limits": limits(),
+    });
     Guarded::start(|setup| setup.set("/guards", json!([guard]))).await
 }
 
@@ -41,7 +43,9 @@ async fn a_secret_in_a_result_does_not_reach_the_caller() {
 #[tokio::test]
 async fn settings_choose_what_is_searched_and_what_happens() {
     let settings = json!({"kinds": ["card_number"], "before": "ask", "after": "deny"});
-    let guard = json!({"name": "secrets", "component": guests::SECRETS, "settings": settings});
+    let guard = json!({
+        "name": "secrets", "component": guests::SECRETS, "settings": settings, "limits": limits(),
+    });
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([guard]))).await;
     let made = guarded.call("server-note", &token()).await;
     assert_eq!(made.content(), format!("noted {}", token()), "the kind is not searched");

@@ -3,7 +3,7 @@
 use airlock_tests::{Setup, guests, wait};
 use serde_json::json;
 
-use super::{ANN, Guarded, guarded, warden};
+use super::{ANN, Guarded, guarded, limits, warden};
 
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_its_error_has_the_code_and_the_reason_of_the_guard() {
@@ -76,9 +76,12 @@ async fn a_guard_knows_the_tool_the_origin_and_the_key_of_a_call() {
 
 #[tokio::test]
 async fn several_guards_are_asked_in_their_order_within_their_scopes() {
-    let first = json!({"name": "first", "component": guests::WARDEN, "hooks": ["before"]});
+    let first = json!({
+        "name": "first", "component": guests::WARDEN, "hooks": ["before"], "limits": limits(),
+    });
     let second = json!({
         "name": "second", "component": guests::WARDEN, "on": {"tools": ["*-NOTE"]}, "hooks": ["after"],
+        "limits": limits(),
     });
     let none = json!({"name": "none", "component": guests::WARDEN, "on": {"keys": ["nobody"]}});
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([none, first, second]))).await;
@@ -100,9 +103,8 @@ async fn several_guards_are_asked_in_their_order_within_their_scopes() {
 
 #[tokio::test]
 async fn the_limits_of_a_guard_are_those_of_the_configuration() {
-    let limits = json!({"result": "1KiB"});
     let mut guard = warden(&json!({}));
-    guard["limits"] = limits;
+    guard["limits"]["result"] = json!("1KiB");
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([guard]))).await;
     let short = format!("before:rewrite {}", "x".repeat(900));
     assert_eq!(guarded.call("server-echo", &short).await.content(), short);
@@ -113,10 +115,11 @@ async fn the_limits_of_a_guard_are_those_of_the_configuration() {
 #[tokio::test]
 async fn a_guard_has_no_more_time_than_is_left_of_the_call() {
     let mut guard = warden(&json!({}));
-    guard["limits"] = json!({"time": "1s", "fuel": 10_000_000_000_u64});
+    guard["limits"]["fuel"] = json!(10_000_000_000_u64);
     let guarded = Guarded::start(|setup| {
         let timeout = "/mcp/tool_manager_config/tool_execution_timeout";
-        setup.set("/guards", json!([guard])).set(timeout, "600ms")
+        // Less than the time of the guard, and enough for the server to respond before the second hook.
+        setup.set("/guards", json!([guard])).set(timeout, "900ms")
     })
     .await;
     for hook in ["before", "after"] {

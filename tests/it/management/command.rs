@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use airlock_tests::{Airlock, OPERATOR, Reply};
+use airlock_tests::{Airlock, OPERATOR, Reply, Setup};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ async fn keys_and_operators_are_made_on_the_store_before_a_gateway_runs() {
         let gateway = setup.serve_connected().await;
         until_status(&gateway, &key, 200).await;
         let session = gateway.request(Method::GET, "/api/session").bearer_auth(&token);
-        assert_eq!(Reply::of(session).await.ok()["operator"]["name"], "ann");
+        assert_eq!(Reply::fetch(session).await.ok()["operator"]["name"], "ann");
     }
 }
 
@@ -81,6 +81,27 @@ async fn a_running_gateway_is_managed_through_its_socket_and_over_http() {
         let refused = revoke.env("AIRLOCK_OPERATOR_TOKEN", token).run().await.failed();
         assert!(refused.stderr.contains(&advice), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn commands_need_the_variables_of_the_configuration_only_if_they_use_its_store() {
+    let variable = "AIRLOCK_KEY_OF_A_PROVIDER_IN_TESTS";
+    let provider = json!({"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "api_key": format!("env.{variable}")});
+    let setup = Setup::new().set("/providers/remote", provider);
+    let gateway = setup.serve_with(&[(variable, "sk-test")]).await;
+    let config = gateway.directory().join("airlock.json");
+    for words in [
+        &["health"][..],
+        &["operator", "list"],
+        &["key", "list"],
+        &["upstream", "list"],
+        &["approvals", "list"],
+    ] {
+        let _ = command(words).arg("--config").arg(&config).run().await.ok();
+    }
+    let setup = gateway.kill().await;
+    let refused = setup.airlock("key").arg("list").run().await.failed();
+    assert!(refused.stderr.contains(variable), "{refused}");
 }
 
 #[tokio::test]
@@ -142,5 +163,5 @@ async fn the_differences_of_a_file_are_shown_and_nothing_is_changed() {
     let operator = command(&["operator", "add", "oleg", "--role", "operator", "--config"]);
     let token = line(&operator.arg(&config).run().await.ok().stdout);
     let request = gateway.request(Method::POST, "/api/config/diff").bearer_auth(token);
-    assert_eq!(Reply::of(request.json(&json!({}))).await.status, 403);
+    assert_eq!(Reply::fetch(request.json(&json!({}))).await.status, 403);
 }

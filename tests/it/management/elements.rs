@@ -175,7 +175,7 @@ async fn the_tools_of_all_gateways_are_switched_off_and_on_by_the_api() {
         let token = first.post("/api/operators", &operator).await.ok()["token"].clone();
         let put = async |token: &str, is_off: bool| {
             let request = first.request(Method::PUT, "/api/config").bearer_auth(token);
-            Reply::of(request.json(&json!({"mcp": {"disabled": is_off}}))).await.status
+            Reply::fetch(request.json(&json!({"mcp": {"disabled": is_off}}))).await.status
         };
         let token = token.as_str().expect("a token");
         assert_eq!([put(token, true).await, put(token, false).await], [200, 403]);

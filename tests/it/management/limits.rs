@@ -95,7 +95,7 @@ async fn a_call_beyond_the_limit_of_a_key_is_429_with_the_time_to_wait_and_data_
         (&json!("rate_limit_error"), &json!("limit_reached"))
     );
     assert_eq!(call(&gateway, &bob).await.status, 200, "another key has another limit");
-    for client in Endpoint::of(&gateway).key(&ann).both().await {
+    for client in Endpoint::new(&gateway).key(&ann).both().await {
         let result = client.call("text-word_count", &json!({"text": "x"})).result().await;
         assert_eq!(result["isError"], true, "{client:?}");
         let failure = &result["_meta"]["airlock/error"];
@@ -128,7 +128,7 @@ async fn a_request_beyond_the_limit_of_a_key_is_429_in_the_form_of_each_model_ap
     for path in ["/v1/chat/completions", "/v1/responses", "/v1/messages"] {
         let name = path.replace('/', "-");
         let ann = key(&gateway, &name, "text", json!({"rate_limit": requests(1)})).await;
-        let _ = Reply::of(ask(&gateway, &ann, path)).await.ok();
+        let _ = Reply::fetch(ask(&gateway, &ann, path)).await.ok();
         let asked = model.asked().len();
         let second = refused(ask(&gateway, &ann, path)).await;
         assert_eq!(second.status, 429, "{path}: {}", second.body);
@@ -267,7 +267,7 @@ async fn a_budget_that_is_spent_is_402_until_it_is_raised_or_reset() {
     let limit = json!({"budget": {"max_limit": 0.5, "reset_duration": "1d"}});
     let ann = key(&gateway, "ann", "text", limit).await;
     let chat = "/v1/chat/completions";
-    let _ = Reply::of(ask(&gateway, &ann, chat)).await.ok();
+    let _ = Reply::fetch(ask(&gateway, &ann, chat)).await.ok();
     until_used(&gateway, 0.5).await;
     let second = refused(ask(&gateway, &ann, chat)).await;
     let error = &second.body["error"];
@@ -289,7 +289,7 @@ async fn a_budget_that_is_spent_is_402_until_it_is_raised_or_reset() {
     let raised = gateway.put(&path, &raise).await.ok();
     assert_eq!(raised["effective_max_limit"], 1.0, "{raised}");
     assert_eq!(raised["budget"]["override_mode"], "cycles");
-    let _ = Reply::of(ask(&gateway, &ann, chat)).await.ok();
+    let _ = Reply::fetch(ask(&gateway, &ann, chat)).await.ok();
     until_used(&gateway, 1.0).await;
     assert_eq!(refused(ask(&gateway, &ann, chat)).await.status, 402);
     let cleared = gateway.delete(&path).await.ok();
@@ -297,7 +297,7 @@ async fn a_budget_that_is_spent_is_402_until_it_is_raised_or_reset() {
 
     let _ = gateway.put(&format!("{KEYS}/ann"), &json!({"reset_budget_usage": true})).await.ok();
     until_used(&gateway, 0.0).await;
-    let _ = Reply::of(ask(&gateway, &ann, chat)).await.ok();
+    let _ = Reply::fetch(ask(&gateway, &ann, chat)).await.ok();
     let other = gateway.put(&format!("{KEYS}/ann/budgets/nix/override"), &raise).await;
     assert_eq!(other.status, 404, "{}", other.text);
     let changes = gateway.get("/api/changes").await.ok();
@@ -324,7 +324,7 @@ async fn a_key_sees_its_own_limits_and_no_others() {
     let id = made["model_config"]["id"].as_str().expect("an identifier").to_owned();
     let _ = call(&gateway, &ann).await.ok();
     let quota = async |key: &str| {
-        Reply::of(gateway.request(Method::GET, QUOTA).header("x-bf-vk", key)).await
+        Reply::fetch(gateway.request(Method::GET, QUOTA).header("x-bf-vk", key)).await
     };
     let shown = quota(&ann).await.ok();
     assert_eq!(shown["virtual_key_name"], "ann");
@@ -406,7 +406,7 @@ async fn limits_that_cannot_be_checked_are_503_on_every_face() {
         .set("/governance/virtual_keys", json!([ann]))
         .openai("fake", model.base_url());
     let gateway = setup.serve_connected().await;
-    let clients = Endpoint::of(&gateway).key(ANN).both().await;
+    let clients = Endpoint::new(&gateway).key(ANN).both().await;
     assert_eq!(call(&gateway, ANN).await.status, 200);
     let asked_before = model.asked().len();
     server.crash();

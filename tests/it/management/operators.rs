@@ -24,7 +24,7 @@ fn setup_token(gateway: &Gateway) -> Option<String> {
 }
 
 async fn send(request: RequestBuilder, token: &str) -> Reply {
-    Reply::of(request.bearer_auth(token)).await
+    Reply::fetch(request.bearer_auth(token)).await
 }
 
 async fn get(gateway: &Gateway, path: &str, token: &str) -> Reply {
@@ -33,7 +33,7 @@ async fn get(gateway: &Gateway, path: &str, token: &str) -> Reply {
 
 async fn set_up(gateway: &Gateway, token: &str) -> Reply {
     let request = gateway.request(Method::POST, SETUP).header("x-airlock-setup-token", token);
-    Reply::of(request).await
+    Reply::fetch(request).await
 }
 
 fn token_of(made: &Value) -> String {
@@ -45,7 +45,7 @@ async fn a_new_gateway_is_closed_and_its_setup_token_makes_one_administrator() {
     for store in SharedStore::all() {
         let (gateway, token) = closed(&store).await;
         for path in ["/api/settings", "/api/session", "/api/changes", "/api/operators"] {
-            let refused = Reply::of(gateway.request(Method::GET, path)).await;
+            let refused = Reply::fetch(gateway.request(Method::GET, path)).await;
             assert_eq!((refused.status, refused.code()), (401, "operator_required"), "{path}");
         }
         let health = gateway.get("/health").await;
@@ -109,7 +109,8 @@ async fn each_role_may_do_what_it_says_and_a_revoked_token_is_refused_on_all_gat
                 send(second.request(method, path).json(&body), token).await.status
             };
             assert_eq!(status(Method::GET, "/api/settings", json!({})).await, 200);
-            let (change, administer) = (number >= 2, number == 3);
+            let change = number >= 2;
+            let administer = number == 3;
             let expected = |permitted, status| if permitted { status } else { 403 };
             let key = json!({"name": format!("key-{number}")});
             let made = status(Method::POST, super::KEYS, key).await;
@@ -145,9 +146,10 @@ async fn neither_a_virtual_key_nor_loopback_is_a_credential_of_an_operator() {
     let gateway = setup(store).serve_connected().await;
     let key = make_key(&gateway, "ann").await;
     for path in ["/api/settings", super::KEYS, "/api/operators", "/api/mcp/client/text/logs"] {
-        let plain = Reply::of(gateway.request(Method::GET, path)).await;
+        let plain = Reply::fetch(gateway.request(Method::GET, path)).await;
         assert_eq!(plain.status, 401, "{path}");
-        let with_key = Reply::of(gateway.request(Method::GET, path).header("x-bf-vk", &key)).await;
+        let with_key =
+            Reply::fetch(gateway.request(Method::GET, path).header("x-bf-vk", &key)).await;
         assert_eq!(with_key.status, 401, "{path}");
         let bearer = send(gateway.request(Method::GET, path), &key).await;
         assert_eq!(bearer.status, 401, "{path}");
@@ -181,7 +183,7 @@ async fn a_setup_token_ends_once_an_administrator_can_log_in_at_a_provider() {
 async fn a_disabled_api_has_no_operators_and_no_socket() {
     let setup = Setup::new().set("/management", json!({"disabled": true}));
     let gateway = setup.serve().await;
-    let refused = Reply::of(gateway.request(Method::POST, SETUP)).await;
+    let refused = Reply::fetch(gateway.request(Method::POST, SETUP)).await;
     assert_eq!((refused.status, refused.code()), (403, "management_disabled"));
     assert!(!gateway.directory().join("airlock.sock").exists());
     assert_eq!(setup_token(&gateway), None);

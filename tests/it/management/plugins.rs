@@ -20,7 +20,7 @@ const GUEST: &str = "guest-ok";
 /// Sends what `curl --data-binary @FILE -H 'Content-Type: application/wasm'` sends.
 async fn upload_as(token: &str, gateway: &Gateway, query: &str, wasm: Vec<u8>) -> Reply {
     let request = gateway.request(Method::POST, &format!("{PLUGINS}{query}")).bearer_auth(token);
-    Reply::of(request.header("content-type", WASM).body(wasm)).await
+    Reply::fetch(request.header("content-type", WASM).body(wasm)).await
 }
 
 async fn upload(gateway: &Gateway, query: &str, wasm: Vec<u8>) -> Reply {
@@ -155,7 +155,7 @@ async fn only_administrators_install_and_operators_disable() {
         gateway.post("/api/operators", &json!({"name": "bob", "role": "operator"})).await.ok();
     let bob = made["token"].as_str().expect("a token");
     let as_bob = async |method: Method, path: &str, body: Value| {
-        Reply::of(gateway.request(method, path).bearer_auth(bob).json(&body)).await.status
+        Reply::fetch(gateway.request(method, path).bearer_auth(bob).json(&body)).await.status
     };
     // A large body that is refused by its head is not read, so a client may not get the response.
     let refused = upload_as(bob, &gateway, "?name=words", b"\0asm".to_vec()).await;
@@ -178,7 +178,7 @@ async fn only_administrators_install_and_operators_disable() {
     assert_ne!(status(&gateway, TOOL).await, 200);
     assert_eq!(as_bob(Method::PUT, &path, json!({"disabled": false})).await, 200);
     assert_eq!(status(&gateway, TOOL).await, 200);
-    let listed = Reply::of(gateway.request(Method::GET, PLUGINS).bearer_auth(bob)).await.ok();
+    let listed = Reply::fetch(gateway.request(Method::GET, PLUGINS).bearer_auth(bob)).await.ok();
     assert_eq!(super::texts(&listed, "plugins", "source"), ["file", "store"]);
 }
 
@@ -202,7 +202,7 @@ async fn what_is_no_component_of_a_plugin_is_refused_and_leaves_nothing() {
     }
     let request = gateway.request(Method::POST, &format!("{PLUGINS}?name=a")).bearer_auth(OPERATOR);
     // A larger body would still be on its way when the connection is closed.
-    let untyped = Reply::of(request.header("content-type", "text/plain").body("x")).await;
+    let untyped = Reply::fetch(request.header("content-type", "text/plain").body("x")).await;
     assert_eq!(untyped.status, 415);
     assert!(announced(&gateway, (64 << 20) + 1).starts_with("HTTP/1.1 413"));
     let listed = gateway.get(PLUGINS).await.ok();

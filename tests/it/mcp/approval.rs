@@ -34,7 +34,7 @@ impl Noting {
     }
 
     fn endpoint(&self) -> Endpoint {
-        Endpoint::of(&self.gateway)
+        Endpoint::new(&self.gateway)
     }
 
     /// Returns a client that can ask its user.
@@ -311,14 +311,14 @@ async fn a_question_is_withdrawn_with_its_call() {
 async fn waiting(gateway: &Gateway, key: Option<&str>) -> Vec<Value> {
     let request = gateway.request(Method::GET, "/v1/approvals");
     let request = key.into_iter().fold(request, |request, key| request.header("x-bf-vk", key));
-    Reply::of(request).await.ok()["data"].as_array().expect("a list").clone()
+    Reply::fetch(request).await.ok()["data"].as_array().expect("a list").clone()
 }
 
 /// Decides about a call. Returns the status of the response.
 async fn decide(gateway: &Gateway, key: Option<&str>, id: &str, action: &str) -> u16 {
     let request = gateway.request(Method::POST, &format!("/v1/approvals/{id}/{action}"));
     let request = key.into_iter().fold(request, |request, key| request.header("x-bf-vk", key));
-    Reply::of(request).await.status
+    Reply::fetch(request).await.status
 }
 
 #[tokio::test]
@@ -441,7 +441,7 @@ async fn a_client_that_asks_its_own_user_is_named_by_its_key_and_its_name() {
         }
     }
     assert_eq!(noting.noted(), "editor\n".repeat(2));
-    let said = noting.gateway.said();
+    let said = noting.gateway.until_said_times("its client asks its own user", 2).await;
     assert_eq!(said.matches("its client asks its own user").count(), 2, "{said}");
 }
 

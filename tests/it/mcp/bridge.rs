@@ -155,7 +155,7 @@ async fn a_session_that_the_gateway_has_closed_is_opened_anew() {
     assert_eq!(pipe.ask("initialize", params).await["protocolVersion"], LEGACY);
     for _ in 0..3 {
         assert_eq!(names(&pipe.ask("tools/list", json!({})).await), ["guest-run"]);
-        let other = Endpoint::of(&gateway).key(ANN).session().await;
+        let other = Endpoint::new(&gateway).key(ANN).session().await;
         assert_eq!(usage(&gateway).await.0, 1);
         drop(other);
     }

@@ -30,7 +30,7 @@ async fn descriptors_of_an_upstream_are_listed_as_they_are() {
     let gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
     let mut expected: Vec<Value> = serde_json::from_value(upstream::tools()).expect("a list");
     expected.sort_by_key(|tool| tool["name"].to_string());
-    for client in Endpoint::of(&gateway).source("up").both().await {
+    for client in Endpoint::new(&gateway).source("up").both().await {
         assert_eq!(json!(client.tools().await), json!(expected), "{client:?}");
         let text = client.request("tools/list", json!({})).reply().await.text;
         assert!(text.find("\"z\":") < text.find("\"a\":"), "the members keep their order");
@@ -42,7 +42,7 @@ async fn a_modern_list_may_not_be_cached_and_a_legacy_one_has_no_such_members() 
     let setup = Setup::new();
     let client = plain(&setup, "guest");
     let gateway = setup.client(client).serve_connected().await;
-    let [modern, legacy] = Endpoint::of(&gateway).both().await;
+    let [modern, legacy] = Endpoint::new(&gateway).both().await;
     let list = modern.request("tools/list", json!({})).result().await;
     assert_eq!(members(&list), ["_meta", "cacheScope", "resultType", "tools", "ttlMs"]);
     assert_eq!((&list["ttlMs"], &list["cacheScope"]), (&json!(0), &json!("private")));
@@ -58,7 +58,7 @@ async fn rich_and_structured_content_is_passed_on_unflattened() {
     let upstream = Upstream::start().await;
     let gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
     let rich = upstream::rich();
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let result = client.call("up-rich", &json!({})).result().await;
         for member in ["content", "structuredContent"] {
             assert_eq!(result[member], rich[member], "{client:?}");
@@ -75,7 +75,7 @@ async fn rich_and_structured_content_is_passed_on_unflattened() {
 async fn a_client_of_the_first_revision_gets_newer_content_as_text() {
     let upstream = Upstream::start().await;
     let gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
-    let session = Endpoint::of(&gateway).session_of("2024-11-05").await;
+    let session = Endpoint::new(&gateway).session_of("2024-11-05").await;
     let result = session.request("tools/call", json!({"name": "up-rich"})).result().await;
     let kinds: Vec<_> = result["content"].as_array().expect("a list").iter().collect();
     let kinds: Vec<_> = kinds.iter().map(|part| part["type"].as_str().expect("a type")).collect();
@@ -90,7 +90,7 @@ async fn a_tool_that_fails_returns_a_result_with_is_error() {
         .client(misbehaving("server", []).auto(&["*"]))
         .serve_connected()
         .await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         for (tool, message, code) in [
             ("guest-fail", "there is no such thing", "no_such_thing"),
             ("server-fail", "it did not work", ""),
@@ -110,9 +110,10 @@ async fn a_tool_that_fails_returns_a_result_with_is_error() {
 
 #[tokio::test]
 async fn a_call_that_exceeds_its_time_limit_is_cancelled_and_returns_an_error() {
-    let setup = Setup::new().set("/mcp/tool_manager_config/tool_execution_timeout", "300ms");
+    // It applies to the calls that ask what was cancelled as well.
+    let setup = Setup::new().set("/mcp/tool_manager_config/tool_execution_timeout", "2s");
     let gateway = setup.client(misbehaving("server", []).auto(&["*"])).serve_connected().await;
-    for (client, count) in Endpoint::of(&gateway).both().await.into_iter().zip(["1", "2"]) {
+    for (client, count) in Endpoint::new(&gateway).both().await.into_iter().zip(["1", "2"]) {
         let result = client.call("server-hang", &json!({})).result().await;
         assert_eq!(result["isError"], true, "{client:?}: {result}");
         assert_eq!(
@@ -130,7 +131,7 @@ async fn a_call_that_exceeds_its_time_limit_is_cancelled_and_returns_an_error() 
 #[tokio::test]
 async fn initialize_negotiates_a_revision_with_sessions() {
     let gateway = Setup::new().serve().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     for (asked, expected) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -157,7 +158,7 @@ async fn initialize_negotiates_a_revision_with_sessions() {
 async fn a_result_that_a_client_cannot_read_is_repaired() {
     let gateway =
         Setup::new().client(misbehaving("server", []).auto(&["*"])).serve_connected().await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let result = client.call("server-odd_content", &json!({})).result().await;
         let parts = result["content"].as_array().expect("a list");
         assert!(parts.iter().all(|part| part["type"] == "text"), "{result}");
@@ -179,7 +180,7 @@ async fn an_unknown_tool_and_a_hidden_one_get_the_same_response() {
     // Of a tool that the key has not, one that the operator disabled, another source's, and one that
     // only scripts may call.
     let hidden = ["guest-fail", "server-pid", "server-echo", "scripts-echo", "fail", "guest-ok2"];
-    for client in Endpoint::of(&gateway).key(ANN).both().await {
+    for client in Endpoint::new(&gateway).key(ANN).both().await {
         assert_eq!(client.names().await, ["guest-ok"], "{client:?}");
         let called = async |name: &str| {
             let request = client.call(name, &json!({})).member("/id", 1);
@@ -201,7 +202,7 @@ async fn a_key_and_the_filter_headers_narrow_what_is_listed_and_called() {
     let two = plain(&setup, "two");
     let setup = setup.client(one).client(two);
     let gateway = setup.key("ann", ANN, &[("one", &["*"])]).serve_connected().await;
-    let anyone = Endpoint::of(&gateway);
+    let anyone = Endpoint::new(&gateway);
     let narrowed = [
         anyone.clone().key(ANN),
         anyone.clone().header("x-bf-vk", ANN),
@@ -225,7 +226,7 @@ async fn a_key_and_the_filter_headers_narrow_what_is_listed_and_called() {
 async fn a_missing_or_wrong_key_is_refused_with_a_json_rpc_error() {
     let setup = Setup::new().set("/server/require_virtual_key", true);
     let gateway = setup.key("ann", ANN, &[]).serve().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     for endpoint in [endpoint.clone(), endpoint.clone().key(BOB), endpoint.header("x-bf-vk", "")] {
         for request in [endpoint.modern("tools/list", json!({})), endpoint.initialize("2025-11-25")]
         {
@@ -249,7 +250,7 @@ async fn one_source_is_listed_and_called_with_its_own_names() {
     let setup = Setup::new();
     let guest = plain(&setup, "guest");
     let gateway = setup.client(upstream.client("up")).client(guest).serve_connected().await;
-    for client in Endpoint::of(&gateway).source("up").both().await {
+    for client in Endpoint::new(&gateway).source("up").both().await {
         let names = client.names().await;
         assert_eq!(names, ["big", "count/all tools", "region", "rich", "steps"], "{client:?}");
         let result = client.call("count/all tools", &json!({})).result().await;
@@ -267,7 +268,7 @@ async fn an_unknown_source_and_one_that_the_key_may_not_see_get_the_same_respons
     let two = plain(&setup, "two");
     let setup = setup.client(one).client(two).key("ann", ANN, &[("one", &["*"])]);
     let gateway = setup.serve_connected().await;
-    let endpoint = Endpoint::of(&gateway).key(ANN);
+    let endpoint = Endpoint::new(&gateway).key(ANN);
     let hidden = endpoint.clone().source("two");
     let unknown = endpoint.clone().source("owt");
     let requests = |endpoint: &Endpoint| {
@@ -306,7 +307,7 @@ async fn a_source_for_scripts_appears_as_the_meta_tools() {
         .await;
     let meta = ["executeToolCode", "getToolDocs", "listToolFiles", "readToolFile"];
     let script = json!({"code": "result = server.echo(text = \"from a script\")"});
-    for endpoint in [Endpoint::of(&gateway), Endpoint::of(&gateway).source("server")] {
+    for endpoint in [Endpoint::new(&gateway), Endpoint::new(&gateway).source("server")] {
         for client in endpoint.both().await {
             let names = client.names().await;
             let is_meta = |name: &&String| meta.contains(&name.as_str());
@@ -319,7 +320,7 @@ async fn a_source_for_scripts_appears_as_the_meta_tools() {
             }
         }
     }
-    for client in Endpoint::of(&gateway).source("guest").both().await {
+    for client in Endpoint::new(&gateway).source("guest").both().await {
         assert_eq!(client.names().await, ["run"], "{client:?}");
     }
 }
@@ -339,7 +340,7 @@ async fn with_many_tools() -> Gateway {
 #[tokio::test]
 async fn pages_hold_every_tool_once() {
     let gateway = with_many_tools().await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let mut names = Vec::new();
         let mut cursor = Value::Null;
         let mut pages = 0;

@@ -68,7 +68,7 @@ async fn settle(plugin: &Changing, gateway: &Gateway, run: &str, witness: &mut M
 #[tokio::test]
 async fn only_clients_whose_own_list_has_changed_are_notified() {
     let (plugin, gateway) = with_a_plugin().await;
-    let all = Endpoint::of(&gateway);
+    let all = Endpoint::new(&gateway);
     let (_session, mut wide_get) = listening(&all).await;
     let mut wide = subscribed(&all).await;
     let mut narrow = Vec::new();
@@ -105,7 +105,7 @@ async fn only_clients_whose_own_list_has_changed_are_notified() {
 #[tokio::test]
 async fn a_plugin_whose_file_is_replaced_is_loaded_and_notified_without_a_request() {
     let (plugin, gateway) = with_a_plugin().await;
-    let endpoint = Endpoint::of(&gateway).source("guest");
+    let endpoint = Endpoint::new(&gateway).source("guest");
     let (session, mut get) = listening(&endpoint).await;
     let mut modern = subscribed(&endpoint).await;
     plugin.replace(&[("run", "Misbehaves."), ("late", "New.")]);
@@ -120,9 +120,11 @@ async fn a_plugin_whose_file_is_replaced_is_loaded_and_notified_without_a_reques
 #[tokio::test]
 async fn a_change_while_no_stream_was_open_is_notified_on_the_next_one() {
     let (plugin, gateway) = with_a_plugin().await;
-    let mut witness = subscribed(&Endpoint::of(&gateway)).await;
-    let (session, stream) = listening(&narrowed(&Endpoint::of(&gateway))).await;
+    let mut witness = subscribed(&Endpoint::new(&gateway)).await;
+    let (session, stream) = listening(&narrowed(&Endpoint::new(&gateway))).await;
     drop(stream);
+    // A stream whose end is not noticed yet would be sent the change.
+    super::wait_for_streams(&gateway, 1).await;
     plugin.reload(&gateway, &[("run", "Changed.")]).await;
     changed(&mut witness).await;
     let mut stream = session.listen().stream().await;
@@ -143,8 +145,8 @@ async fn a_change_while_no_stream_was_open_is_notified_on_the_next_one() {
 #[tokio::test]
 async fn of_two_streams_of_one_session_one_is_notified() {
     let (plugin, gateway) = with_a_plugin().await;
-    let mut witness = subscribed(&Endpoint::of(&gateway)).await;
-    let (session, mut first) = listening(&narrowed(&Endpoint::of(&gateway))).await;
+    let mut witness = subscribed(&Endpoint::new(&gateway)).await;
+    let (session, mut first) = listening(&narrowed(&Endpoint::new(&gateway))).await;
     let mut second = session.listen().stream().await;
     plugin.reload(&gateway, &[("run", "Changed.")]).await;
     changed(&mut witness).await;
@@ -166,7 +168,7 @@ async fn of_two_streams_of_one_session_one_is_notified() {
 #[tokio::test]
 async fn a_subscription_to_nothing_is_acknowledged_so_and_receives_nothing() {
     let (plugin, gateway) = with_a_plugin().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let mut witness = subscribed(&endpoint).await;
     let mut streams = Vec::new();
     for wanted in
@@ -191,7 +193,7 @@ async fn a_subscription_to_nothing_is_acknowledged_so_and_receives_nothing() {
 #[tokio::test]
 async fn a_subscription_without_notifications_is_refused() {
     let (_plugin, gateway) = with_a_plugin().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     for params in [json!({}), json!({"notifications": []}), json!({"notifications": "tools"})] {
         let error = endpoint.modern("subscriptions/listen", params.clone()).error().await;
         assert_eq!(error["code"], -32602, "{params}");

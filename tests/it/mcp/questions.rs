@@ -52,7 +52,7 @@ impl Asking {
     /// Returns the endpoint for a client with all capabilities.
     fn endpoint(&self) -> Endpoint {
         let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});
-        Endpoint::of(&self.gateway).with_capabilities(all)
+        Endpoint::new(&self.gateway).with_capabilities(all)
     }
 
     /// Returns the number of processes that were replaced while they served.
@@ -234,7 +234,7 @@ async fn nothing_is_asked_without_the_operator_or_beyond_what_a_client_can_answe
         }
         let asking =
             Asking::with(era, |client| client.set("/allow", ["elicitation"].as_slice())).await;
-        let forms = Endpoint::of(&asking.gateway)
+        let forms = Endpoint::new(&asking.gateway)
             .with_capabilities(json!({"elicitation": {}, "roots": {}}));
         for client in forms.both().await {
             for question in [roots(), sample(), url("https://example.com/")] {
@@ -253,7 +253,7 @@ async fn nothing_is_asked_without_the_operator_or_beyond_what_a_client_can_answe
             };
             assert_eq!(capabilities(&response), expected);
         }
-        let none = Endpoint::of(&asking.gateway);
+        let none = Endpoint::new(&asking.gateway);
         for client in none.both().await {
             let (response, asked) =
                 conversed(&client, "tools/call", ask(&[form("?")]), good_answer).await;

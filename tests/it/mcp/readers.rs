@@ -37,7 +37,7 @@ async fn clients_that_read_nothing_delay_no_call_of_another_or_of_their_own_sess
     let setup = Setup::new();
     let guest = plain(&setup, "guest");
     let gateway = setup.client(upstream.client("up")).client(guest).serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let session = endpoint.session().await;
     let headers = format!("mcp-session-id: {}\r\n", session.id());
     let mut unread = Vec::new();
@@ -82,14 +82,15 @@ const FLOOD: Text = Text {
 
 #[tokio::test]
 async fn a_modern_client_that_stops_reading_is_disconnected_and_its_call_stopped() {
-    let setup = Setup::new().set("/server/write_timeout", "300ms");
+    // Long enough to see meanwhile that the call runs.
+    let setup = Setup::new().set("/server/write_timeout", "3s");
     let flood = endless(Client::text(&setup, "flood", &FLOOD));
     let setup = setup.client(flood).set("/server/drain_timeout", "300ms");
     let gateway = setup.serve_connected().await;
     let before = gateway.peak_memory();
     // Over HTTP/2 no more is sent than what the client permits: 64 KiB.
     let mut client = Http2::connect(&gateway).await;
-    let call = Endpoint::of(&gateway).modern("tools/call", json!({"name": "flood-run"}));
+    let call = Endpoint::new(&gateway).modern("tools/call", json!({"name": "flood-run"}));
     let mut unread = client.send(&call.with_progress()).await.into_body();
     let first = unread.frame().await.expect("an event").expect("a frame");
     assert!(first.data_ref().is_some_and(|data| data.starts_with(b"data: ")), "{first:?}");
@@ -116,7 +117,7 @@ async fn of_the_events_that_a_legacy_client_missed_the_last_are_kept_and_the_res
     let setup = Setup::new();
     let parts = endless(Client::text(&setup, "parts", &PARTS));
     let gateway = setup.client(parts).serve_connected().await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let level = session.request("logging/setLevel", json!({"level": "debug"}));
     assert_eq!(level.result().await, json!({}));
     // Cut at a time that differs between the runs.

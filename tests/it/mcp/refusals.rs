@@ -47,7 +47,7 @@ async fn with_a_call() -> (Upstream, Gateway, McpRequest) {
     let gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
     let arguments = json!({"region": "eu", "count": 7});
     let params = json!({"name": "up-region", "arguments": arguments});
-    let call = Endpoint::of(&gateway).modern("tools/call", params);
+    let call = Endpoint::new(&gateway).modern("tools/call", params);
     let call = call.set("mcp-param-region", "eu").set("mcp-param-count", "7");
     (upstream, gateway, call)
 }
@@ -94,7 +94,7 @@ async fn a_modern_call_whose_headers_and_body_disagree_is_refused_and_does_not_r
 #[tokio::test]
 async fn a_header_of_a_parameter_is_checked_at_the_endpoint_of_its_source() {
     let (upstream, gateway, _) = with_a_call().await;
-    let endpoint = Endpoint::of(&gateway).source("up");
+    let endpoint = Endpoint::new(&gateway).source("up");
     let params = json!({"name": "region", "arguments": {"region": "eu"}});
     let call = endpoint.modern("tools/call", params);
     refused("none", call.clone(), 400, MISMATCH).await;
@@ -129,7 +129,7 @@ async fn a_modern_request_with_a_bad_version_or_without_its_metadata_is_refused(
         assert_eq!(body["id"], 1, "{what}");
     }
     assert_eq!(upstream.calls("region"), [Value::Null; 0]);
-    let discover = Endpoint::of(&gateway).modern("server/discover", json!({}));
+    let discover = Endpoint::new(&gateway).modern("server/discover", json!({}));
     refused("discover", discover.clone().member(META, ()), 400, BAD_PARAMS).await;
     let supported = &discover.result().await["supportedVersions"];
     assert!(supported.as_array().expect("a list").contains(&json!(MODERN)), "{supported}");
@@ -138,7 +138,7 @@ async fn a_modern_request_with_a_bad_version_or_without_its_metadata_is_refused(
 #[tokio::test]
 async fn a_method_that_the_revision_does_not_have_is_refused() {
     let gateway = Setup::new().serve().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let long = "x".repeat(128);
     for method in
         ["no/such", "ping", "initialize", "logging/setLevel", "resources/list", "", &*long]
@@ -158,7 +158,7 @@ async fn a_legacy_request_whose_headers_are_wrong_is_refused() {
     let setup = Setup::new();
     let guest = plain(&setup, "guest");
     let gateway = setup.client(guest).serve_connected().await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let list = || session.request("tools/list", json!({}));
     let unknown = list().set("mcp-protocol-version", "2099-01-01");
     refused("an unknown version", unknown, 400, UNSUPPORTED_VERSION).await;
@@ -174,7 +174,7 @@ async fn a_legacy_request_whose_headers_are_wrong_is_refused() {
 #[tokio::test]
 async fn a_body_that_is_no_message_is_refused() {
     let gateway = Setup::new().serve().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let deep = |levels: usize| {
         let open = "[".repeat(levels);
         let close = "]".repeat(levels);
@@ -211,7 +211,7 @@ async fn a_body_that_takes_much_memory_once_parsed_is_refused() {
     let before = gateway.peak_memory();
     let dense = r#"{"":0},"#.repeat((1 << 20) / 7 - 20);
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":[{dense}0]}}}}"#);
-    refused("dense", Endpoint::of(&gateway).post(body), 400, NOT_JSON).await;
+    refused("dense", Endpoint::new(&gateway).post(body), 400, NOT_JSON).await;
     let taken = gateway.peak_memory() - before;
     // The tree would have 45 MiB.
     assert!(taken < 24 << 20, "it took {taken} bytes");
@@ -220,7 +220,7 @@ async fn a_body_that_takes_much_memory_once_parsed_is_refused() {
 #[tokio::test]
 async fn another_content_type_or_an_impossible_accept_is_refused() {
     let gateway = Setup::new().serve().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let ping = || endpoint.post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     let status = async |request: McpRequest| {
         let reply = request.reply().await;
@@ -248,14 +248,14 @@ async fn a_method_of_http_without_a_meaning_is_refused() {
     let gateway = Setup::new().serve().await;
     for method in ["PUT", "PATCH", "OPTIONS"] {
         let method: reqwest::Method = method.parse().expect("a method");
-        let reply = airlock_tests::Reply::of(gateway.request(method.clone(), "/mcp")).await;
+        let reply = airlock_tests::Reply::fetch(gateway.request(method.clone(), "/mcp")).await;
         assert_eq!(reply.status, 405, "{method}: {}", reply.text);
     }
     // Without a session there is no stream, and nothing to end.
     let get = gateway.request(reqwest::Method::GET, "/mcp").header("accept", "text/event-stream");
-    assert_eq!(airlock_tests::Reply::of(get).await.status, 405);
+    assert_eq!(airlock_tests::Reply::fetch(get).await.status, 405);
     let delete = gateway.request(reqwest::Method::DELETE, "/mcp");
-    assert_eq!(airlock_tests::Reply::of(delete).await.status, 400);
+    assert_eq!(airlock_tests::Reply::fetch(delete).await.status, 400);
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn a_page_of_another_origin_and_a_foreign_host_are_refused() {
         ("origin", "http://localhost:1".to_owned()),
         ("origin", "null".to_owned()),
     ];
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let session = endpoint.session().await;
     for (name, value) in foreign {
         let what = format!("{name}: {value}");
@@ -351,7 +351,7 @@ async fn a_body_of_100_mib_in_chunks_is_refused_at_the_limit() {
 
 #[tokio::test]
 async fn a_request_that_never_ends_is_ended_by_the_read_timeout() {
-    let gateway = Setup::new().set("/server/read_timeout", "300ms").serve().await;
+    let gateway = Setup::new().set("/server/read_timeout", "1s").serve().await;
     let mut half = head(&gateway, "content-length: 100\r\n").await;
     half.write_all(b"{\"jsonrpc\"").await.expect("it is read");
     is_refusal(&read_to_end(&mut half).await, 408);
@@ -370,6 +370,6 @@ async fn a_request_that_never_ends_is_ended_by_the_read_timeout() {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: loc").await.expect("it is read");
     read_to_end(&mut stream).await;
-    let list = Endpoint::of(&gateway).modern("tools/list", json!({}));
+    let list = Endpoint::new(&gateway).modern("tools/list", json!({}));
     assert_eq!(list.result().await["tools"], json!([]));
 }

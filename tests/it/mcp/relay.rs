@@ -64,7 +64,7 @@ async fn call(client: &McpClient, name: &str, arguments: &Value) -> Value {
 async fn a_real_legacy_server_is_relayed_to_clients_of_both_eras() {
     let everything = permitted(peers::everything("every")).set("/relay_instructions", true);
     let gateway = Setup::new().client(everything).serve_connected().await;
-    let own = Endpoint::of(&gateway).source("every");
+    let own = Endpoint::new(&gateway).source("every");
     for client in own.both().await {
         let resources = uris(&client).await;
         assert!(resources.contains(&"demo://resource/static/document/startup.md".to_owned()));
@@ -93,7 +93,7 @@ async fn a_real_legacy_server_is_relayed_to_clients_of_both_eras() {
         }
         assert_eq!(result["cacheScope"] == "private", is_modern, "{result}");
     }
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         assert!(prompts(&client).await.contains(&"every-simple-prompt".to_owned()));
         let got = client.request("prompts/get", json!({"name": "every-simple-prompt"}));
         assert!(got.result().await["messages"][0]["role"] == "user");
@@ -117,7 +117,7 @@ async fn a_client_without_permission_has_neither_capability_nor_method() {
     let closed = scripted("up", &config).set("/resources_to_read", json!([]));
     let closed = closed.set("/prompts_to_get", json!([]));
     let gateway = Setup::new().client(closed).serve_connected().await;
-    let endpoint = Endpoint::of(&gateway).source("up");
+    let endpoint = Endpoint::new(&gateway).source("up");
     for client in endpoint.both().await {
         for (method, params) in [
             ("resources/list", json!({})),
@@ -172,7 +172,7 @@ async fn with_two_keys() -> Gateway {
 #[tokio::test]
 async fn what_another_key_may_use_looks_like_what_does_not_exist() {
     let gateway = with_two_keys().await;
-    let all = Endpoint::of(&gateway);
+    let all = Endpoint::new(&gateway);
     for client in all.clone().key(ANN).both().await {
         assert_eq!(uris(&client).await, ["memo://a"]);
         assert_eq!(prompts(&client).await, ["notes-q"]);
@@ -213,7 +213,7 @@ async fn a_resource_of_two_servers_is_read_from_the_one_that_its_uri_names() {
         .client(scripted("two", &config(&["memo://same", "airlock://one/memo://one"])))
         .serve_connected()
         .await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let expected = [
             "airlock://one/memo://same",
             "airlock://two/airlock://one/memo://one",
@@ -245,7 +245,7 @@ async fn a_secret_of_the_server_is_redacted_in_what_it_sends() {
     let client = scripted("up", &json!({"resources": ["secret://"]}))
         .set("/stdio_config/envs", ["SECRET=correct-horse-battery"].as_slice());
     let gateway = Setup::new().client(client).serve_connected().await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let result = read(&client, "secret://").await.to_string();
         assert!(!result.contains("correct-horse") && result.contains("contents"), "{result}");
     }
@@ -254,7 +254,7 @@ async fn a_secret_of_the_server_is_redacted_in_what_it_sends() {
 #[tokio::test]
 async fn log_messages_reach_the_caller_that_asked_for_their_level() {
     let gateway = Setup::new().client(scripted("up", &json!({}))).serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let logs = |messages: &[Value]| -> Vec<Value> {
         let all = messages.iter().filter(|message| message["method"] == "notifications/message");
         all.map(|message| message["params"].clone()).collect()
@@ -287,7 +287,7 @@ async fn long_lists_come_in_pages_that_hold_every_item_once() {
         .client(scripted("b", &json!({"count": 900, "resources": ["b://"]})))
         .serve_connected()
         .await;
-    let client = McpClient::Modern(Endpoint::of(&gateway));
+    let client = McpClient::Modern(Endpoint::new(&gateway));
     let first = client.request("resources/list", json!({})).result().await;
     let cursor = first["nextCursor"].clone();
     let second = client.request("resources/list", json!({"cursor": cursor})).result().await;
@@ -309,7 +309,7 @@ async fn a_server_of_one_request_gets_responses_to_its_own_requests_while_a_reso
     for lifecycle in ["persistent", "per_call"] {
         let server = server.clone().set("/lifecycle", lifecycle);
         let gateway = Setup::new().client(server).serve_connected().await;
-        let [client, _] = Endpoint::of(&gateway).source("one").both().await;
+        let [client, _] = Endpoint::new(&gateway).source("one").both().await;
         let result = read(&client, "ping://").await;
         assert_eq!(result["contents"][0]["text"], "content of ping://", "{lifecycle}: {result}");
     }

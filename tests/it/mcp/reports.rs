@@ -14,7 +14,7 @@ async fn a_client_that_accepts_one_form_of_response_gets_it() {
         let setup = setup.client(upstream.client("up")).client(guest);
         (upstream, setup.serve_connected().await)
     };
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let quick = client.call("guest-run", &json!({})).set("accept", "text/event-stream");
         let messages = quick.stream().await.rest().await;
         assert_eq!(messages.len(), 1, "{client:?}: {messages:?}");
@@ -49,7 +49,7 @@ async fn progress_that_does_not_increase_is_left_out() {
     let setup = Setup::new();
     let back = Client::text(&setup, "back", &BACK).auto(&["*"]);
     let gateway = setup.client(back).serve_connected().await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let call = client.call("back-run", &json!({})).with_progress().stream().await;
         let messages = call.rest().await;
         let progress: Vec<_> =
@@ -72,7 +72,7 @@ async fn partial_results_are_sent_to_a_client_that_asks_for_log_messages() {
     let setup = Setup::new();
     let part = Client::text(&setup, "part", &PART).auto(&["*"]);
     let gateway = setup.client(part).serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let session = endpoint.session().await;
     let other = endpoint.session().await;
     let call = || session.request("tools/call", json!({"name": "part-run"}));

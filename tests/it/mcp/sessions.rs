@@ -35,7 +35,7 @@ async fn is_alive(session: &McpSession) -> bool {
 #[tokio::test]
 async fn a_session_of_another_key_looks_like_one_that_never_was() {
     let gateway = two_accounts().serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let ann = endpoint.clone().key(ANN);
     let bob = endpoint.clone().key(BOB);
     let session = ann.session().await;
@@ -75,7 +75,7 @@ async fn a_session_of_another_key_looks_like_one_that_never_was() {
 async fn a_deleted_session_is_gone_with_its_streams_and_requests() {
     let upstream = Upstream::start().await;
     let gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let listening = session.listen().stream().await;
     let call = begun(session.request("tools/call", json!({"name": "up-steps"}))).await;
     assert_eq!(usage(&gateway).await, (1, 1));
@@ -97,15 +97,15 @@ async fn a_deleted_session_is_gone_with_its_streams_and_requests() {
 async fn an_idle_session_expires_and_one_with_a_stream_or_a_request_does_not() {
     let upstream = Upstream::start().await;
     let setup = two_accounts()
-        .set("/mcp_server/session_timeout", "1s")
+        .set("/mcp_server/session_timeout", "4s")
         .set("/mcp_server/max_sessions_per_key", 3)
         .client(upstream.client("up"));
     let gateway = setup.serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let idle = endpoint.session().await;
     let listening = endpoint.session().await;
-    let calling = endpoint.session().await;
     let stream = listening.listen().stream().await;
+    let calling = endpoint.session().await;
     let call = begun(calling.request("tools/call", json!({"name": "up-steps"}))).await;
     // Expired sessions are counted until a session is opened. Bob has at most three of them, and the
     // oldest gives way to the newest.
@@ -131,7 +131,7 @@ async fn an_idle_session_expires_and_one_with_a_stream_or_a_request_does_not() {
 async fn ten_thousand_sessions_of_one_key_close_only_its_own() {
     let setup = two_accounts().set("/mcp_server/max_sessions_per_key", 50);
     let gateway = setup.serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let ann = endpoint.clone().key(ANN);
     let bob = endpoint.key(BOB);
     let first = ann.session().await;
@@ -157,7 +157,7 @@ async fn ten_thousand_sessions_of_one_key_close_only_its_own() {
 async fn a_session_in_use_is_not_closed_for_a_new_one() {
     let setup = two_accounts().set("/mcp_server/max_sessions_per_key", 2);
     let gateway = setup.serve_connected().await;
-    let ann = Endpoint::of(&gateway).key(ANN);
+    let ann = Endpoint::new(&gateway).key(ANN);
     let first = ann.session().await;
     let second = ann.session().await;
     let one = first.listen().stream().await;
@@ -179,7 +179,7 @@ async fn a_session_in_use_is_not_closed_for_a_new_one() {
 async fn an_id_is_refused_while_a_request_with_it_runs_and_free_afterwards() {
     let upstream = Upstream::start().await;
     let gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let session = endpoint.session().await;
     let call =
         |id: Value| session.request("tools/call", json!({"name": "up-steps"})).member("/id", id);

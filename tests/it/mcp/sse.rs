@@ -26,7 +26,7 @@ fn get(gateway: &Gateway, path: &str, key: &str) -> RequestBuilder {
 
 /// Opens a stream. Returns it with the path for messages.
 async fn open(gateway: &Gateway, path: &str, key: &str) -> (EventStream, String) {
-    let mut stream = EventStream::of(get(gateway, path, key)).await;
+    let mut stream = EventStream::open(get(gateway, path, key)).await;
     let event = stream.next().await.expect("an event");
     let endpoint = event.strip_prefix("event: endpoint\ndata: ").expect("the endpoint").to_owned();
     assert!(endpoint.starts_with("/message?sessionId="), "{endpoint}");
@@ -35,7 +35,7 @@ async fn open(gateway: &Gateway, path: &str, key: &str) -> (EventStream, String)
 
 async fn post(gateway: &Gateway, endpoint: &str, key: &str, message: &Value) -> Reply {
     let request = gateway.request(Method::POST, endpoint).header("x-bf-vk", key);
-    Reply::of(request.json(message)).await
+    Reply::fetch(request.json(message)).await
 }
 
 /// Returns the next message of a stream.
@@ -81,7 +81,7 @@ async fn a_stream_of_one_client_has_its_tools_alone_and_an_unknown_one_is_refuse
     assert_eq!(post(&gateway, &endpoint, ANN, &list).await.status, 202);
     let listed = message(&mut stream).await;
     assert!(listed["result"]["tools"].to_string().contains(r#""name":"steps""#), "{listed}");
-    let unknown = Reply::of(get(&gateway, "/sse/nonesuch", ANN)).await;
+    let unknown = Reply::fetch(get(&gateway, "/sse/nonesuch", ANN)).await;
     assert_eq!(unknown.status, 404, "{}", unknown.text);
 }
 
@@ -89,7 +89,7 @@ async fn a_stream_of_one_client_has_its_tools_alone_and_an_unknown_one_is_refuse
 async fn requests_to_the_transport_are_checked_like_those_to_mcp() {
     let upstream = Upstream::start().await;
     let gateway = start(&upstream).await;
-    let status = async |request: RequestBuilder| Reply::of(request).await.status;
+    let status = async |request: RequestBuilder| Reply::fetch(request).await.status;
     let evil = get(&gateway, "/sse", ANN).header(header::ORIGIN, "https://evil.example");
     assert_eq!(status(evil).await, 403);
     let json = gateway.request(Method::GET, "/sse").header(header::ACCEPT, "application/json");
@@ -119,7 +119,7 @@ async fn the_path_for_messages_ends_with_its_stream() {
 async fn the_transport_is_off_by_default() {
     let gateway = Setup::new().serve().await;
     for (method, path) in [(Method::GET, "/sse"), (Method::POST, "/message?sessionId=1")] {
-        let reply = Reply::of(gateway.request(method, path)).await;
+        let reply = Reply::fetch(gateway.request(method, path)).await;
         assert_eq!(reply.status, 404, "{}", reply.text);
     }
 }
@@ -142,7 +142,7 @@ async fn streams_that_only_wait_are_evicted_for_new_connections() {
     // Both places of the address have a stream. A place is free once its old connection is closed.
     airlock_tests::wait::until("a place for another connection", async || {
         let models = gateway.request(Method::GET, "/v1/models").header("x-bf-vk", BOB);
-        let reply = Reply::of(models.header("connection", "close")).await;
+        let reply = Reply::fetch(models.header("connection", "close")).await;
         (reply.status == 200).then_some(())
     })
     .await;

@@ -26,7 +26,7 @@ fn progress(step: u64) -> Value {
 #[tokio::test]
 async fn a_call_that_is_not_ready_at_once_is_a_stream_of_numbered_events() {
     let (upstream, gateway) = with_upstream().await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let call = session.request("tools/call", json!({"name": STEPS}));
     let mut stream = call.with_progress().stream().await;
     let mut events = Vec::new();
@@ -47,7 +47,7 @@ async fn a_call_that_is_not_ready_at_once_is_a_stream_of_numbered_events() {
 #[tokio::test]
 async fn a_stream_that_is_reset_over_http_2_cancels_its_call_and_no_other_of_the_connection() {
     let (upstream, gateway) = with_upstream().await;
-    let call = Endpoint::of(&gateway).modern("tools/call", json!({"name": STEPS})).with_progress();
+    let call = Endpoint::new(&gateway).modern("tools/call", json!({"name": STEPS})).with_progress();
     let mut client = Http2::connect(&gateway).await;
     let mut streams = Vec::new();
     for _ in 0..2 {
@@ -69,7 +69,7 @@ async fn a_stream_that_is_reset_over_http_2_cancels_its_call_and_no_other_of_the
 #[tokio::test]
 async fn a_call_whose_connection_is_cut_is_resumed_after_its_last_event() {
     let (upstream, gateway) = with_upstream().await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let call = session.request("tools/call", json!({"name": STEPS}));
     let mut cut = call.with_progress().stream().await;
     let primer = cut.next_event().await.and_then(|event| event.id).expect("an id");
@@ -95,7 +95,7 @@ async fn a_call_whose_connection_is_cut_is_resumed_after_its_last_event() {
 #[tokio::test]
 async fn a_stream_that_is_not_kept_or_belongs_to_another_session_ends_at_once() {
     let (upstream, gateway) = with_upstream().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let session = endpoint.session().await;
     let other = endpoint.session().await;
     let call = session.request("tools/call", json!({"name": STEPS}));
@@ -112,7 +112,7 @@ async fn a_stream_that_is_not_kept_or_belongs_to_another_session_ends_at_once() 
 #[tokio::test]
 async fn cancelled_stops_the_tool_and_no_response_follows() {
     let (upstream, gateway) = with_upstream().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let session = endpoint.session().await;
     let other = endpoint.session().await;
     let call = || session.request("tools/call", json!({"name": STEPS})).member("/id", "c");
@@ -145,7 +145,7 @@ async fn a_guest_is_stopped_when_its_call_is_cancelled_or_its_modern_client_leav
     let hang = hanging(&setup, "hang");
     let guest = plain(&setup, "guest");
     let gateway = setup.client(hang).client(guest).serve_connected().await;
-    for client in Endpoint::of(&gateway).both().await {
+    for client in Endpoint::new(&gateway).both().await {
         let call = client.call("hang-run", &json!({})).member("/id", 77);
         let stream = begun(call).await;
         let health = gateway.get("/health").await.ok();
@@ -166,7 +166,7 @@ async fn a_guest_is_stopped_when_its_call_is_cancelled_or_its_modern_client_leav
 #[tokio::test]
 async fn a_modern_client_that_leaves_cancels_its_call_and_no_other() {
     let (upstream, gateway) = with_upstream().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     // Identifiers of the modern era belong to one request, so that these do not collide.
     let call = || endpoint.modern("tools/call", json!({"name": STEPS}));
     let leaves = begun(call()).await;
@@ -185,7 +185,7 @@ async fn a_modern_client_that_leaves_cancels_its_call_and_no_other() {
 #[tokio::test]
 async fn a_legacy_client_that_leaves_cancels_nothing() {
     let (upstream, gateway) = with_upstream().await;
-    let session = Endpoint::of(&gateway).session().await;
+    let session = Endpoint::new(&gateway).session().await;
     let stream = begun(session.request("tools/call", json!({"name": STEPS}))).await;
     drop(stream);
     upstream.proceed_to(3);
@@ -202,8 +202,8 @@ async fn waiting_streams_are_bounded_by_key_and_in_all() {
     let setup = setup.client(guest).key("ann", ANN, &rows).key("bob", BOB, &rows);
     let setup = setup.set("/mcp_server/max_streams", 3).set("/mcp_server/max_streams_per_key", 2);
     let gateway = setup.serve_connected().await;
-    let ann = Endpoint::of(&gateway).key(ANN);
-    let bob = Endpoint::of(&gateway).key(BOB);
+    let ann = Endpoint::new(&gateway).key(ANN);
+    let bob = Endpoint::new(&gateway).key(BOB);
     let session = ann.session().await;
     let listen = |endpoint: &Endpoint| {
         let wanted = json!({"notifications": {"toolsListChanged": true}});
@@ -239,7 +239,7 @@ fn reading(stream: Messages) -> tokio::task::JoinHandle<Vec<Value>> {
 #[tokio::test]
 async fn waiting_streams_end_on_sigterm_and_running_calls_get_their_responses() {
     let (upstream, gateway) = with_upstream().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let clients = endpoint.both().await;
     let session = endpoint.session().await;
     let get = reading(session.listen().stream().await);
@@ -267,7 +267,7 @@ async fn calls_that_do_not_end_are_cut_off_when_the_drain_timeout_ends() {
     let upstream = Upstream::start().await;
     let setup = Setup::new().set("/server/drain_timeout", "300ms").client(upstream.client("up"));
     let gateway = setup.serve_connected().await;
-    let clients = Endpoint::of(&gateway).both().await;
+    let clients = Endpoint::new(&gateway).both().await;
     let calls = join_all(clients.iter().map(|client| begun(client.call(STEPS, &json!({}))))).await;
     gateway.terminate();
     gateway.ended().await;

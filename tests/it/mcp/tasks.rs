@@ -40,8 +40,8 @@ fn extension() -> Value {
 #[tokio::test]
 async fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
     let gateway = gateway().await;
-    let session = Endpoint::of(&gateway).key(ANN).session().await;
-    let tools = McpClient::Legacy(Endpoint::of(&gateway).key(ANN).session().await).tools().await;
+    let session = Endpoint::new(&gateway).key(ANN).session().await;
+    let tools = McpClient::Legacy(Endpoint::new(&gateway).key(ANN).session().await).tools().await;
     let execution = |name: &str| {
         let tool = tools.iter().find(|tool| tool["name"] == name).expect("the tool");
         tool.get("execution").cloned()
@@ -54,7 +54,7 @@ async fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
     let id = created["task"]["taskId"].as_str().expect("a task").to_owned();
     assert_eq!(created["task"]["status"], "working", "{created}");
     let of_task = || json!({"taskId": id});
-    let other = Endpoint::of(&gateway).key(BOB).session().await;
+    let other = Endpoint::new(&gateway).key(BOB).session().await;
     assert_eq!(other.request("tasks/get", of_task()).error().await["code"], -32602);
     let result = session.request("tasks/result", of_task()).result().await;
     assert!(
@@ -72,14 +72,14 @@ async fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
 
     let plain = json!({"name": "up-echo", "arguments": {"message": "x"}, "task": {}});
     assert_eq!(session.request("tools/call", plain).error().await["code"], -32601);
-    let old = Endpoint::of(&gateway).key(ANN).session_of("2025-06-18").await;
+    let old = Endpoint::new(&gateway).key(ANN).session_of("2025-06-18").await;
     assert_eq!(old.request("tasks/get", of_task()).error().await["code"], -32601);
 }
 
 #[tokio::test]
 async fn a_modern_client_with_the_extension_follows_the_task_of_a_server_and_cancels_it() {
     let gateway = gateway().await;
-    let plain = Endpoint::of(&gateway).key(ANN);
+    let plain = Endpoint::new(&gateway).key(ANN);
     let endpoint = plain.clone().with_capabilities(extension());
     let discovered = endpoint.modern("server/discover", json!({})).result().await;
     let extensions = &discovered["capabilities"]["extensions"];
@@ -115,7 +115,7 @@ async fn a_modern_client_with_the_extension_follows_the_task_of_a_server_and_can
 async fn a_task_asks_its_client_in_both_eras() {
     let gateway = gateway().await;
     let ambiguous = json!({"arguments": {"topic": "tides", "ambiguous": true}});
-    let endpoint = Endpoint::of(&gateway).key(ANN).with_capabilities(extension());
+    let endpoint = Endpoint::new(&gateway).key(ANN).with_capabilities(extension());
     let created = endpoint.modern("tools/call", research(&ambiguous)).result().await;
     let of_task = json!({"taskId": created["taskId"]});
     let get = async || endpoint.modern("tasks/get", of_task.clone()).result().await;
@@ -139,7 +139,7 @@ async fn a_task_asks_its_client_in_both_eras() {
     .await;
     assert!(ended["result"]["content"].is_array(), "{ended}");
 
-    let session = Endpoint::of(&gateway).key(ANN).with_elicitation().session().await;
+    let session = Endpoint::new(&gateway).key(ANN).with_elicitation().session().await;
     let mut params = research(&ambiguous);
     params["task"] = json!({});
     let created = session.request("tools/call", params).result().await;

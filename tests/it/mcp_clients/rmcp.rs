@@ -1,8 +1,9 @@
 //! `rmcp`'s own client, in both eras and over both transports.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use airlock_tests::wait;
+use parking_lot::Mutex;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
@@ -36,7 +37,7 @@ impl ClientHandler for Notes {
         params: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).push(params.progress);
+        self.progress.lock().push(params.progress);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -97,7 +98,7 @@ async fn lists_calls_receives_progress_and_cancels(transport: Transport) {
         session.peer().call_tool(call("count-run", &json!({}))).await.expect("a result");
         // Each notification is handled in a task of its own, perhaps after the response.
         let progress = wait::until("all progress to be noted", async || {
-            let mut noted = heard.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut noted = heard.progress.lock().clone();
             noted.sort_by(f64::total_cmp);
             (noted.len() == 3).then_some(noted)
         });
@@ -109,7 +110,7 @@ async fn lists_calls_receives_progress_and_cancels(transport: Transport) {
         );
         let hanging = hanging.await.expect("it is sent");
         wait::until("the tool to begin", async || {
-            let noted = heard.progress.lock().unwrap_or_else(PoisonError::into_inner).len();
+            let noted = heard.progress.lock().len();
             (noted == 4).then_some(())
         })
         .await;

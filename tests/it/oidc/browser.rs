@@ -78,7 +78,7 @@ impl Browser {
 
     /// Sends such a request.
     pub(super) async fn ask(&self, method: Method, url: &str) -> Reply {
-        Reply::of(self.request(method, url)).await
+        Reply::fetch(self.request(method, url)).await
     }
 
     /// Returns a cookie of an origin.

@@ -180,7 +180,7 @@ async fn a_virtual_key_does_not_permit_a_reload() {
         let request = gateway.request(reqwest::Method::POST, path);
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let reply = airlock_tests::Reply::of(request).await;
+        let reply = airlock_tests::Reply::fetch(request).await;
         assert_eq!((reply.status, reply.code()), (401, "operator_required"), "{}", reply.text);
     }
 }

@@ -43,7 +43,7 @@ fn params() -> Value {
 async fn the_user_of_a_client_and_a_caller_that_sends_the_state_back_are_recorded() {
     let directory = tempfile::tempdir().expect("a directory");
     let gateway = audited_scripts(directory.path()).serve_connected().await;
-    let asking = Endpoint::of(&gateway).with_elicitation();
+    let asking = Endpoint::new(&gateway).with_elicitation();
     for action in ["decline", "cancel", "accept"] {
         let question = asking.modern("tools/call", params()).result().await;
         assert_eq!(question["resultType"], "input_required", "{question}");
@@ -54,7 +54,7 @@ async fn the_user_of_a_client_and_a_caller_that_sends_the_state_back_are_recorde
             .member("/params/inputResponses", answer);
         let _ = answered.reply().await;
     }
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let stopped = endpoint.modern("tools/call", params()).result().await;
     let state = stopped["_meta"]["airlock/run"]["request_state"].clone();
     let again = endpoint.modern("tools/call", params()).member("/params/requestState", state);
@@ -104,7 +104,7 @@ async fn the_approval_of_a_manifest_has_its_digest_over_http_and_in_the_terminal
     let gateway = audited_manifests(directory.path()).serve_connected().await;
     let stopped = gateway.execute(EXECUTE, &json!({"code": SCRIPT})).await.ok();
     let id = stopped["airlock"]["run"]["id"].as_str().expect("it waits");
-    let shown = Reply::of(gateway.request(Method::GET, &format!("/v1/runs/{id}"))).await;
+    let shown = Reply::fetch(gateway.request(Method::GET, &format!("/v1/runs/{id}"))).await;
     let digest = format!("sha256:{}", commitment(&json!(""), first_arguments(&shown.text)));
     let body = json!({"calls": ["1"]});
     let run = gateway.post(&format!("/v1/runs/{id}/approve"), &body).await.ok();

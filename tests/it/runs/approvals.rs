@@ -6,7 +6,7 @@ use airlock_tests::{Reply, mcp::Endpoint, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ANN, BOB, Recorded, calls, pending};
+use super::{ANN, BOB, LEASE, Recorded, calls, pending};
 
 const SCRIPT: &str = "
 print('begin')
@@ -144,7 +144,7 @@ async fn a_decision_with_the_state_of_a_run_covers_only_calls_that_were_shown() 
 #[tokio::test]
 async fn an_approval_that_has_expired_is_asked_for_again() {
     let recorded = Recorded::with(&[], |setup| {
-        setup.set("/mcp/tool_manager_config/code_mode_approval_expire_after", "1s")
+        setup.set("/mcp/tool_manager_config/code_mode_approval_expire_after", "4s")
     })
     .await;
     // Two calls wait; one is approved, and the other only after that approval has expired.
@@ -195,7 +195,8 @@ print(rec.read(n = 2))";
 
 #[tokio::test]
 async fn a_cancelled_run_ends_and_its_calls_with_it() {
-    let recorded = Recorded::with(&["read", "add"], |setup| setup).await;
+    // Cancelling is noticed when the lease is renewed, if not before.
+    let recorded = Recorded::with(&["read", "add"], |setup| setup.set(LEASE, "6s")).await;
     let reply = recorded.execute("", "rec.drop(n = 1)").await;
     let id = reply["airlock"]["run"]["id"].as_str().expect("an id");
     let run = recorded.post("", &format!("/v1/runs/{id}/cancel"), &json!({})).await.ok();
@@ -256,7 +257,7 @@ async fn a_chat_ends_with_the_run_and_the_holder_of_its_key_goes_on_with_it() {
 #[tokio::test]
 async fn the_user_of_an_mcp_client_is_asked_about_the_calls_of_a_script() {
     let recorded = Recorded::start().await;
-    let endpoint = Endpoint::of(&recorded.gateway).with_elicitation();
+    let endpoint = Endpoint::new(&recorded.gateway).with_elicitation();
     let params =
         json!({"name": super::EXECUTE, "arguments": {"code": "result = rec.add(n = 7)['n']"}});
     for (answer, written) in
@@ -290,7 +291,7 @@ async fn an_answer_to_no_question_of_an_mcp_client_approves_nothing() {
         let recorded =
             Recorded::with(&["read"], |setup| setup.set("/mcp_server/approval", approval)).await;
         let shown = recorded.execute("", script).await["airlock"]["run"].clone();
-        let endpoint = Endpoint::of(&recorded.gateway).with_elicitation();
+        let endpoint = Endpoint::new(&recorded.gateway).with_elicitation();
         // The run of another entry, without an answer where the client cannot be asked; its id alone,
         // which no question has; and an answer that comes before the question.
         let states = [shown["request_state"].clone(), shown["id"].clone(), Value::Null];
@@ -321,7 +322,7 @@ async fn long_arguments_of_a_refused_call_are_not_stored() {
         // The run is resumed by a request that does not see the tool.
         let path = format!("/v1/runs/{id}/approve");
         let request = recorded.gateway.request(Method::POST, &path).json(&json!({"calls": ["1"]}));
-        let run = Reply::of(request.header("x-bf-mcp-include-tools", "rec-add")).await.ok();
+        let run = Reply::fetch(request.header("x-bf-mcp-include-tools", "rec-add")).await.ok();
         assert_eq!(pending(&run), ["3"]);
         let calls = run["calls"].as_array().expect("a list");
         let refused = calls.iter().find(|call| call["position"] == "2");

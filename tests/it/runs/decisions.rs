@@ -4,14 +4,14 @@ use airlock_tests::{Client, guests, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Recorded, calls, pending};
+use super::{LEASE, Recorded, calls, pending};
 
 impl Recorded {
     /// Approves a call in a request that sees the tools of these clients alone.
     async fn approve_with(&self, clients: &str, run: &str) -> airlock_tests::Reply {
         let request = self.gateway.request(Method::POST, &format!("/v1/runs/{run}/approve"));
         let request = request.header("x-bf-mcp-include-clients", clients);
-        airlock_tests::Reply::of(request.json(&json!({"calls": ["1"]}))).await
+        airlock_tests::Reply::fetch(request.json(&json!({"calls": ["1"]}))).await
     }
 
     async fn run(&self, id: &str) -> Value {
@@ -83,7 +83,7 @@ async fn an_approval_that_was_not_used_can_be_given_again_and_taken_back() {
 
 #[tokio::test]
 async fn a_run_is_finished_although_its_approver_has_disconnected() {
-    let recorded = Recorded::with(&["read", "add"], |setup| setup).await;
+    let recorded = Recorded::with(&["read", "add"], |setup| setup.set(LEASE, "1m")).await;
     let id = recorded.stopped("rec.drop(n = 1)\nrec.add(n = 2)\nresult = 'done'").await;
     recorded.order("wait 1");
     let approving = recorded.decide(&id, "approve", json!(["1"]));

@@ -25,13 +25,13 @@ async fn recorded_with(change: impl FnOnce(Setup) -> Setup) -> Recorded {
 
 async fn get(recorded: &Recorded, path: &str) -> Value {
     let request = recorded.gateway.request(Method::GET, path).bearer_auth(APPROVER);
-    Reply::of(request).await.ok()
+    Reply::fetch(request).await.ok()
 }
 
 async fn decide(recorded: &Recorded, id: &str, action: &str, body: impl Into<Value>) -> Reply {
     let path = format!("/v1/approvals/{id}/{action}");
     let request = recorded.gateway.request(Method::POST, &path).bearer_auth(APPROVER);
-    Reply::of(request.json(&body.into())).await
+    Reply::fetch(request.json(&body.into())).await
 }
 
 /// Returns the only call that waits, with its script.
@@ -94,7 +94,7 @@ async fn an_operator_sees_the_lines_of_a_manifest_and_approves_them_at_once() {
     let once = json!({"id": id, "shown": call["shown"]});
     let request = recorded.gateway.request(Method::POST, "/v1/approvals/approve");
     let several = request.bearer_auth(APPROVER).json(&json!({"calls": [once, once]}));
-    let refused = Reply::of(several).await;
+    let refused = Reply::fetch(several).await;
     assert_eq!((refused.status, refused.code()), (400, "several_tools"), "it has several tools");
     let decided = decide(&recorded, &id, "approve", json!({"shown": call["shown"]})).await;
     assert_eq!(decided.ok()["state"], "approved");
@@ -143,5 +143,5 @@ async fn operators_see_the_runs_of_all_callers() {
     let run = get(&recorded, &format!("/api/runs/{id}")).await;
     assert_eq!((&run["script"], &run["pending"][0]["position"]), (&json!(SCRIPT), &json!("2")));
     let request = recorded.gateway.request(Method::GET, "/api/runs");
-    assert_eq!(Reply::of(request.bearer_auth("alop_none")).await.code(), "operator_unknown");
+    assert_eq!(Reply::fetch(request.bearer_auth("alop_none")).await.code(), "operator_unknown");
 }

@@ -120,7 +120,7 @@ async fn a_collector_receives_log_records_with_the_resource_the_scope_and_the_he
         assert_eq!(export.headers["content-type"], "application/x-protobuf");
     }
     // Standard error has the same lines as without an export.
-    assert!(gateway.said().contains("INFO"), "{}", gateway.said());
+    gateway.until_said("INFO").await;
     assert!(!gateway.said().contains(TOKEN));
 }
 
@@ -244,11 +244,17 @@ async fn what_a_collector_refuses_is_counted_and_logged_once() {
         (dropped(&page, "metrics") > 1.0 && dropped(&page, "logs") > 0.0).then_some(())
     })
     .await;
-    let said = gateway.said();
-    let of_metrics = said.lines().filter(|line| {
-        line.contains("telemetry is dropped") && line.contains("signal=\"metrics\"")
-    });
-    assert_eq!(of_metrics.count(), 1, "{said}");
+    // It is counted before it is logged.
+    let said = wait::until("the warning about metrics", async || {
+        Some(gateway.said()).filter(|said| said.lines().any(says_that_metrics_are_dropped))
+    })
+    .await;
+    let warnings = said.lines().filter(|line| says_that_metrics_are_dropped(line));
+    assert_eq!(warnings.count(), 1, "{said}");
+}
+
+fn says_that_metrics_are_dropped(line: &str) -> bool {
+    line.contains("telemetry is dropped") && line.contains("signal=\"metrics\"")
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use airlock_telemetry::{
 use airlock_tests::{
     Collector,
     collector::{attributes, hex, tree},
+    wait,
 };
 use bytes::Bytes;
 use hyper::{Request, Response};
@@ -19,7 +20,7 @@ const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 /// Name of the request.
 const REQUEST: &str = "POST /v1/x";
 /// Time for everything that is awaited.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = wait::SOON;
 
 /// The way of the export, by the HTTP client of the tests.
 struct Transport(reqwest::Client);

@@ -51,7 +51,7 @@ async fn a_call_over_mcp_is_pending_and_has_the_permission_of_the_person_once_it
     let model = Service::saying([service::text("hello")]).await;
     let stage =
         Stage::with(model, |setup| recorded(setup).set("/mcp_server/approval_wait", "0s")).await;
-    let endpoint = Endpoint::of(&stage.gateway).key(ANN);
+    let endpoint = Endpoint::new(&stage.gateway).key(ANN);
     let call = json!({"name": "rec-add", "arguments": {"n": 1}});
     let waiting = endpoint.modern("tools/call", call.clone()).result().await;
     let id = waiting["_meta"]["airlock/approval"]["id"].as_str().expect("it waits");
@@ -75,7 +75,7 @@ async fn a_call_over_mcp_is_pending_and_has_the_permission_of_the_person_once_it
         "log records have the ids of their span"
     );
     let approve = stage.gateway.request(Method::POST, &format!("/v1/approvals/{id}/approve"));
-    let approved = Reply::of(approve.header("x-bf-vk", ANN)).await;
+    let approved = Reply::fetch(approve.header("x-bf-vk", ANN)).await;
     assert_eq!(approved.status, 200, "{}", approved.text);
     let _ = endpoint.modern("tools/call", call).result().await;
     let trace = stage.trace_with("tools/call add").await;

@@ -35,7 +35,7 @@ async fn requests_of_the_responses_and_the_messages_api_have_the_same_trace() {
 async fn a_call_of_a_modern_mcp_client_begins_with_its_method_and_is_linked_to_its_trace() {
     let stage = Stage::saying([service::text("hello")]).await;
     let call = json!({"name": "rec-read", "arguments": {"n": 1}, "_meta": {"traceparent": SENT}});
-    let _ = Endpoint::of(&stage.gateway).modern("tools/call", call).result().await;
+    let _ = Endpoint::new(&stage.gateway).modern("tools/call", call).result().await;
     let trace = stage.trace_with("tools/call rec-read").await;
     let shown = ["mcp.method.name", "mcp.protocol.version", "airlock.origin", "error.type"];
     insta::assert_snapshot!(tree(&trace, &shown), @r"
@@ -51,7 +51,7 @@ async fn a_call_of_a_modern_mcp_client_begins_with_its_method_and_is_linked_to_i
 async fn a_client_does_not_name_a_span_by_a_tool_that_it_invents() {
     let stage = Stage::saying([service::text("hello")]).await;
     let call = json!({"name": "invented", "arguments": {}});
-    let _ = Endpoint::of(&stage.gateway).modern("tools/call", call).error().await;
+    let _ = Endpoint::new(&stage.gateway).modern("tools/call", call).error().await;
     let trace = stage.trace_with("tools/call").await;
     insta::assert_snapshot!(tree(&trace, &["mcp.method.name", "gen_ai.tool.name"]), @r"
     SERVER tools/call mcp.method.name=tools/call
@@ -62,7 +62,7 @@ async fn a_client_does_not_name_a_span_by_a_tool_that_it_invents() {
 #[tokio::test]
 async fn a_call_of_a_legacy_mcp_client_has_the_same_trace() {
     let stage = Stage::saying([service::text("hello")]).await;
-    let session = Endpoint::of(&stage.gateway).session().await;
+    let session = Endpoint::new(&stage.gateway).session().await;
     let call = json!({"name": "rec-read", "arguments": {"n": 1}});
     let _ = session.request("tools/call", call).result().await;
     let trace = stage.trace_with("tools/call rec-read").await;

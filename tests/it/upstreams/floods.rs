@@ -6,7 +6,7 @@ use airlock_tests::{Client, Gateway, MisbehavingHttp, Setup, misbehaving, wait};
 use serde_json::json;
 
 /// Limit for an HTTP response during a flood, even if every CPU is busy with other tests.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const AT_ONCE: Duration = Duration::from_secs(15);
 /// Limit of resident memory: more than a gateway without servers takes, and far less than a flood
 /// that is kept in memory.
 const MOST_MEMORY: u64 = 400 << 20;
@@ -28,7 +28,7 @@ async fn withstands(flooding: [Client; 2]) {
     let told = Instant::now();
     gateway.terminate();
     gateway.ended().await;
-    assert!(told.elapsed() < Duration::from_secs(20), "it took {:?} to stop", told.elapsed());
+    assert!(told.elapsed() < Duration::from_secs(25), "it took {:?} to stop", told.elapsed());
 }
 
 async fn given_up(gateway: &Gateway, name: &str) {
@@ -137,7 +137,7 @@ async fn a_list_that_changes_all_the_time_is_read_less_often_and_warned_about_on
     })
     .await;
     assert!(began.elapsed() > Duration::from_secs(1), "eight times in {:?}", began.elapsed());
-    let said = gateway.said();
+    let said = gateway.until_said("long_error").await;
     assert_eq!(said.matches("long_error").count(), 1, "{said}");
     // Two lines are of each request of the test itself.
     let is_of_test = |line: &&str| {

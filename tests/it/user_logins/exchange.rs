@@ -24,7 +24,7 @@ fn exchange_setup(peer: &Peer, issuer: &Issuer) -> Setup {
 
 /// Calls `whoami` at `/mcp` with a credential. Returns the text, and the code of an error.
 async fn whoami_at_mcp(gateway: &Gateway, credential: &str) -> (String, Value) {
-    let client = McpClient::Modern(Endpoint::of(gateway).key(credential));
+    let client = McpClient::Modern(Endpoint::new(gateway).key(credential));
     let result = client.call("up-whoami", &json!({})).result().await;
     let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     (text, result["_meta"]["airlock/error"]["code"].clone())
@@ -93,14 +93,14 @@ async fn a_stream_of_the_deprecated_transport_keeps_no_token_of_its_caller() {
     let token = issuer.token(&json!({"sub": "eve"})).await;
     peer.state().subjects.insert(token.clone(), "eve".to_owned());
     let opening = gateway.request(Method::GET, "/sse").bearer_auth(&token);
-    let mut stream = EventStream::of(opening.header(header::ACCEPT, "text/event-stream")).await;
+    let mut stream = EventStream::open(opening.header(header::ACCEPT, "text/event-stream")).await;
     let event = stream.next().await.expect("an event");
     let endpoint = event.strip_prefix("event: endpoint\ndata: ").expect("the endpoint");
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "up-whoami", "arguments": {}},
     });
     let posted = gateway.request(Method::POST, endpoint).bearer_auth(&token).json(&call);
-    assert_eq!(Reply::of(posted).await.status, 202);
+    assert_eq!(Reply::fetch(posted).await.status, 202);
     let event = stream.next().await.expect("an event");
     assert!(event.contains("airlock.identity_required"), "{event}");
     assert_eq!(peer.state().exchanges, 0);

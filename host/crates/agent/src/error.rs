@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::json;
+use tracing::warn;
 
 use airlock_conversation::Object;
 use airlock_core::{
+    error_reply::ErrorReply,
     model_control::ControlRefusal,
     tool::{HostCode, LoginRequired, ModelRefusal},
 };
 use airlock_json::object;
 use airlock_model::{ModelError, SOON};
+use airlock_strings::with_causes;
 
 /// Bifrost's type of the error of a request whose user has to log in, and the name of its details.
 pub const AUTH_REQUIRED: &str = "mcp_auth_required";
@@ -29,6 +32,31 @@ pub struct AgentError {
     /// Calls made before the failure, as the `airlock` object of a response; `None` if there were
     /// none.
     pub airlock: Option<Object>,
+}
+
+impl AgentError {
+    /// Returns the error as the APIs send it. Logs it if the provider or the gateway failed.
+    pub fn into_error_reply(self) -> ErrorReply {
+        let Self { error, airlock } = self;
+        let status = error.status();
+        let is_failed = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        // A refusal is the operator's own will, and a caller could repeat it without end.
+        if is_failed && !matches!(error, Failure::Refused(_)) {
+            warn!(
+                status = status.as_u16(),
+                error = with_causes(&error),
+                said = error.said(),
+                "a request to a model failed"
+            );
+        }
+        ErrorReply {
+            status,
+            error: error.to_object(),
+            retry_after: error.retry_after(),
+            airlock,
+            extra_fields: error.extra_fields(),
+        }
+    }
 }
 
 /// Reason that a request ended without a response. `Display` is safe to show to callers.
@@ -163,7 +191,7 @@ impl Failure {
     }
 
     /// Returns the message of the provider, for the operator; `None` if it sent none.
-    pub fn said(&self) -> Option<&str> {
+    fn said(&self) -> Option<&str> {
         match self {
             Self::Model(error) => error.said(),
             _ => None,
@@ -171,7 +199,7 @@ impl Failure {
     }
 
     /// Returns Bifrost's `extra_fields`; `None` if the failure has none.
-    pub fn extra_fields(&self) -> Option<Object> {
+    fn extra_fields(&self) -> Option<Object> {
         let Self::LoginRequired { login, .. } = self else { return None };
         Some(object(json!({AUTH_REQUIRED: login.to_json()})))
     }

@@ -1,16 +1,19 @@
 //! Events of a running request, in one sequence that every API is rendered from.
 
+mod slot;
+
 use std::{
     collections::HashMap,
     pin::Pin,
     sync::{Arc, OnceLock},
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::{Stream, future::poll_fn};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use self::slot::{EventSlot, WaitingEvent};
 use super::{AgentError, Answer};
 use airlock_conversation::Object;
 use airlock_core::{
@@ -100,7 +103,7 @@ pub struct Completion {
 /// and every running tool.
 pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    slot: Arc<EventSlot>,
+    slot: Arc<EventSlot<Event>>,
     answering: RespondingProvider,
 }
 
@@ -156,7 +159,7 @@ impl Run {
             Some(Event::Failed(error)) => Err(error),
             Some(first) => {
                 // Nothing took its place, because the work runs only in `next`.
-                self.slot.state.lock().event = Some(first);
+                self.slot.put_back(first);
                 Ok(())
             }
             None => Ok(()),
@@ -205,79 +208,9 @@ impl Stream for Run {
     }
 }
 
-/// Room for one event between the work of a run and its reader. A channel would take a block of memory for 32
-/// events, and a semaphore that no other task uses.
-#[derive(Default)]
-struct EventSlot {
-    state: Mutex<SlotState>,
-}
-
-#[derive(Default)]
-struct SlotState {
-    event: Option<Event>,
-    /// The part of the work that waits for room.
-    waiting: Option<Waker>,
-    /// Number of events that wait for their turn or for room.
-    queued: usize,
-}
-
-impl EventSlot {
-    /// Takes the event, and wakes the part of the work that waits for its room.
-    fn take(&self) -> Option<Event> {
-        let mut state = self.state.lock();
-        // Looked at first: taking an empty place copies as many bytes as taking an event.
-        state.event.as_ref()?;
-        if let Some(waiting) = state.waiting.take() {
-            waiting.wake();
-        }
-        state.event.take()
-    }
-
-    fn has_event(&self) -> bool {
-        self.state.lock().event.is_some()
-    }
-
-    /// Moves an event here once there is room.
-    fn poll_put(&self, event: &mut Option<Event>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state.lock();
-        if state.event.is_some() {
-            state.waiting = Some(context.waker().clone());
-            return Poll::Pending;
-        }
-        state.event = event.take();
-        Poll::Ready(())
-    }
-
-    /// Moves an event here if there is room and no event waits. Returns whether it did.
-    fn put_at_once(&self, event: &mut Option<Event>) -> bool {
-        let mut state = self.state.lock();
-        let has_room = state.event.is_none() && state.queued == 0;
-        if has_room {
-            state.event = event.take();
-        }
-        has_room
-    }
-}
-
-/// Counts an event that waits, until it is dropped.
-struct WaitingEvent<'s>(&'s EventSlot);
-
-impl<'s> WaitingEvent<'s> {
-    fn begin(slot: &'s EventSlot) -> Self {
-        slot.state.lock().queued += 1;
-        Self(slot)
-    }
-}
-
-impl Drop for WaitingEvent<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().queued -= 1;
-    }
-}
-
 /// Sender of the events of a request.
 pub(super) struct Emitter {
-    slot: Arc<EventSlot>,
+    slot: Arc<EventSlot<Event>>,
     /// Held by the part of the work whose event is next. Reports of a call are sent before its end, so parts that
     /// wait are served in the order in which they began to.
     turn: tokio::sync::Mutex<()>,

@@ -92,9 +92,7 @@ pub use self::{
     trace::{INPUT_REQUIRED, MAX_TEXT_BYTES, RUN, input_required},
     waiting::{ApprovalList, ApprovalVerdict, Approver, declined, denied},
 };
-use airlock_model::document::OWN_MEMBER;
+pub use airlock_core::model_calls::EXTENSION;
 
-/// Member of a response that describes its tool calls.
-pub const EXTENSION: &str = OWN_MEMBER;
 #[cfg(test)]
 mod tests;

@@ -35,12 +35,12 @@ pub struct ResultSource {
     server: Option<(ClientName, Trust)>,
 }
 
-/// Presents the results of one tool.
-pub struct Presenter<'a> {
+/// Presents the results of one tool. It may be moved to a thread: a result of a MiB takes tens of milliseconds.
+pub struct Presenter {
     /// Keeps large results; `None` if results are not shortened.
-    results: Option<&'a Results>,
+    results: Option<Results>,
     /// Tenant that large results are kept for.
-    tenant: &'a Tenant,
+    tenant: Tenant,
     /// The MCP servers whose data the result has; `None` if it has none.
     server: Option<Provenance>,
     /// True if the tool belongs to an MCP server. Its structured data is YAML for models.
@@ -70,27 +70,28 @@ impl ResultSource {
 
     /// Returns the presenter of the result, once the call has ended. `reads_images` tells whether
     /// the model's provider reads images in the results of tools.
-    pub fn presenter<'a>(
+    pub fn presenter(
         self,
-        caller: &'a Caller,
-        results: Option<&'a Results>,
+        caller: &Caller,
+        results: Option<&Results>,
         reads_images: bool,
-    ) -> Presenter<'a> {
+    ) -> Presenter {
         let is_servers_own = self.server.is_some();
         let server = match self.server {
             Some((server, trust)) => Some(Provenance::new(server, trust)),
             // A script or a plugin may return the result of a server.
             None => Provenance::through(caller.ledger().untrusted_within(self.call)),
         };
-        let tenant = caller.view().tenant();
+        let results = results.cloned();
+        let tenant = caller.view().tenant().clone();
         Presenter { results, tenant, server, is_servers_own, reads_images }
     }
 }
 
-impl Presenter<'_> {
+impl Presenter {
     /// Keeps a result for programs if it has more than texts. Returns its handle.
     pub(super) fn keep(&self, result: &Result<ToolOutput, CallError>) -> Option<String> {
-        let results = self.results?;
+        let results = self.results.as_ref()?;
         let json = match result {
             Ok(output) if output.has_more_than_text() => serde_json::to_string(output).ok()?,
             Ok(_) => return None,
@@ -102,7 +103,7 @@ impl Presenter<'_> {
                 raw_error(own).to_string()
             }
         };
-        results.keep_raw(self.tenant, json)
+        results.keep_raw(&self.tenant, json)
     }
 
     /// Presents a result. Structured data is YAML.
@@ -131,8 +132,8 @@ impl Presenter<'_> {
         server: Option<&Provenance>,
     ) -> ResultMessage {
         let text = join(content.iter().copied());
-        let Presented { text, remark, kept_out_tokens } = match (self.results, server) {
-            (Some(results), Some(server)) => results.present(text, server, self.tenant),
+        let Presented { text, remark, kept_out_tokens } = match (&self.results, server) {
+            (Some(results), Some(server)) => results.present(text, server, &self.tenant),
             _ => Presented::whole(text),
         };
         let is_preview = !remark.is_empty();
@@ -245,9 +246,10 @@ mod tests {
         Provenance::new(ClientName::parse("web").expect("a good name"), trust)
     }
 
-    fn presenter(results: Option<&Results>, server: Option<Provenance>) -> Presenter<'_> {
+    fn presenter(results: Option<&Results>, server: Option<Provenance>) -> Presenter {
         let is_servers_own = server.is_some();
-        let tenant = &Tenant::ANONYMOUS;
+        let results = results.cloned();
+        let tenant = Tenant::ANONYMOUS;
         Presenter { results, tenant, server, is_servers_own, reads_images: true }
     }
 

@@ -31,7 +31,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tracing::warn;
 
-pub(crate) use self::trail::{Trail, is_unique};
+pub(crate) use self::trail::{ConversationDigests, is_unique};
 use crate::results::ResultStore;
 use airlock_core::tenant::Tenant;
 use airlock_store::{
@@ -79,9 +79,9 @@ struct RecallState {
     memory: Arc<ResultStore<Anchor, Arc<str>>>,
 }
 
-/// Keeps the record of one request.
+/// Writes the record of one request.
 #[derive(Clone)]
-pub struct Keeper {
+pub struct RecallWriter {
     recall: Recall,
     tenant: Tenant,
     stores_contents: bool,
@@ -137,9 +137,9 @@ impl Recall {
 
     /// Returns the keeper for a request. `may_store` is false if the request asks that nothing of it
     /// is stored: its record is then kept in memory alone.
-    pub fn keeper(&self, tenant: Tenant, may_store: bool) -> Keeper {
+    pub fn keeper(&self, tenant: Tenant, may_store: bool) -> RecallWriter {
         let stores_contents = may_store && self.0.settings.stores_contents;
-        Keeper { recall: self.clone(), tenant, stores_contents }
+        RecallWriter { recall: self.clone(), tenant, stores_contents }
     }
 
     /// Returns the records of a tenant that have one of these anchors. `charge` is called with the
@@ -190,7 +190,7 @@ impl Recall {
     }
 }
 
-impl Keeper {
+impl RecallWriter {
     /// Keeps a record under its anchors. Without a text, or if it can be kept nowhere, later requests
     /// learn that it is lost.
     pub(crate) async fn keep(&self, anchors: BTreeSet<Anchor>, text: Option<String>) {
@@ -234,8 +234,8 @@ impl Keeper {
     }
 
     /// Returns the digests of a conversation of this tenant.
-    pub(crate) fn trail(&self) -> Trail {
-        Trail::new(&self.tenant)
+    pub(crate) fn trail(&self) -> ConversationDigests {
+        ConversationDigests::new(&self.tenant)
     }
 }
 
@@ -249,7 +249,7 @@ impl std::fmt::Debug for Recall {
     }
 }
 
-airlock_strings::debug_fields!(Keeper { tenant });
+airlock_strings::debug_fields!(RecallWriter { tenant });
 
 #[cfg(test)]
 mod tests;

@@ -303,7 +303,7 @@ fn add_pieces(answer: &mut Answer, chunk: &ReplyChunk) -> usize {
     let mut bytes = 0;
     // Unknown members of chunks are part of no message.
     for delta in chunk.deltas().iter().filter(|delta| !is_chunk_member(delta)) {
-        bytes += kept_bytes(delta);
+        bytes += kept_bytes(delta, &answer.reply);
         answer.add(delta.clone());
     }
     bytes
@@ -320,6 +320,30 @@ mod tests {
 
     use super::*;
     use airlock_core::memory::MemoryBudget;
+
+    #[tokio::test]
+    async fn pieces_that_begin_items_are_charged_as_the_memory_of_the_items() {
+        let held = MemoryBudget::unlimited().charge();
+        let mut collected = CollectedAnswer::new(&held);
+        let choice = 0;
+        for _ in 0..100 {
+            let [thought, said, refused] = ["a", "b", "c"].map(str::to_owned);
+            let pieces = vec![
+                Delta::Reasoning { choice, text: thought },
+                Delta::Text { choice, text: said },
+                Delta::Refusal { choice, text: refused },
+            ];
+            collected.add(pieces.into()).await.expect("there is room");
+        }
+        let items = collected.answer.as_deref().map_or(0, Answer::item_bytes);
+        assert!(items > 100 && collected.bytes >= items, "{} for {items}", collected.bytes);
+        let before = collected.bytes;
+        for _ in 0..100 {
+            let piece = Delta::Refusal { choice, text: "c".to_owned() };
+            collected.add(vec![piece].into()).await.expect("there is room");
+        }
+        assert_eq!(collected.bytes - before, 200, "a piece that goes on takes its text");
+    }
 
     #[tokio::test]
     async fn the_pieces_of_a_long_chunk_are_not_copied_on_a_worker() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{observer::RequestObserver, recall::Keeper, results::Results, waiting::Approver};
+use super::{observer::RequestObserver, recall::RecallWriter, results::Results, waiting::Approver};
 use airlock_conversation::{Object, Wire};
 use airlock_core::{door::Events, memory::MemoryBudget};
 use airlock_model::Prompt;
@@ -33,7 +33,7 @@ pub struct Request {
     /// receives them whole.
     pub results: Option<Results>,
     /// Keeps calls that the caller does not see; `None` if nothing is kept.
-    pub keeper: Option<Keeper>,
+    pub keeper: Option<RecallWriter>,
     /// Waits for approvals; `None` if calls that need one are handed to the caller.
     pub approver: Option<Approver>,
     /// Members of the `airlock` object that do not depend on the calls, such as servers that are

@@ -30,7 +30,7 @@ pub(crate) use self::marks::untrusted;
 #[cfg(test)]
 pub(crate) use self::presentation::SETTINGS;
 pub use self::{
-    marks::Marks,
+    marks::{Marks, names_service},
     presentation::{Results, Settings},
     provenance::{Presented, Provenance},
     reader::content_owner,

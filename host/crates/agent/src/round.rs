@@ -10,9 +10,12 @@ mod tests;
 use std::pin::pin;
 
 use futures_util::{StreamExt as _, stream};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, timeout_at},
+};
 
-use self::sorting::BatchedCall;
+use self::sorting::{BatchedCall, CallRefusal};
 pub(super) use self::{
     outcome::{CallOutcome, PendingCall, PendingReason},
     sorting::{CallBatch, CallQuota, SortedCalls, sort},
@@ -30,8 +33,12 @@ use crate::results::Results;
 use airlock_core::{
     door::{Admitted, Arguments, Caller, log_call},
     threads,
-    tool::CallError,
+    tool::{CallError, ToolError},
 };
+
+/// Units of what a task may do before it yields, 128, that the error of a call of an unknown tool takes. The tool whose name
+/// is most like that of the call is looked for, which takes a millisecond or two, and a response may have 1,024 such calls.
+const UNKNOWN_UNITS: u8 = 64;
 
 /// Conditions of a round.
 pub(super) struct RoundConditions<'a> {
@@ -56,6 +63,11 @@ pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> V
     let mut ended = Vec::with_capacity(calls.len());
     let running = calls.into_iter().map(|BatchedCall { call, refusal, decided }| async move {
         listener.start(&call).await;
+        if refusal == Some(CallRefusal::Unknown) {
+            for _ in 0..UNKNOWN_UNITS {
+                consume_budget().await;
+            }
+        }
         let refused = refusal.map(|refusal| refusal.into_error(&call.name, found, names));
         let ended = match refused.or_else(|| reason_to_refuse(allowance)) {
             Some(error) => {
@@ -141,7 +153,14 @@ async fn run_one(
                 .unwrap_or_else(|_| Err(CallError::cancelled()));
             log_call(&call.name, result.as_ref().err(), begun.elapsed());
             let presenter = source.presenter(caller, *results, *reads_images);
-            CallOutcome::ran(call, id, result, &presenter)
+            let bytes = match &result {
+                Ok(output) => output.size(),
+                Err(error) => error.tool_error().map_or(0, ToolError::size),
+            };
+            let presenting = threads::read(caller.view().tenant(), bytes, move || {
+                CallOutcome::ran(call, id, result, &presenter)
+            });
+            presenting.await
         }
         Err(error) => CallOutcome::refused(call, None, error),
     }

@@ -44,7 +44,7 @@ use super::{
     usage::UsageSum,
     waiting::Approver,
 };
-use crate::recall::Keeper;
+use crate::recall::RecallWriter;
 use airlock_conversation::Wire;
 use airlock_core::{
     door::Caller, model_calls::MAX_CALLS_READ, model_control::ModelControl, tool::GuardActs,
@@ -194,7 +194,7 @@ struct AgentLoop<'a> {
     results: Option<Results>,
     approver: Option<Approver>,
     /// Keeps rounds that the caller does not see; `None` if nothing is kept.
-    keeper: Option<Keeper>,
+    keeper: Option<RecallWriter>,
     /// Receives what is exchanged with providers.
     observer: Option<Arc<dyn ExchangeObserver>>,
     /// Span of the request; empty without tools.

@@ -16,9 +16,11 @@
 //! handle with which programs read it unchanged. `calls` holds every call, in the order in which
 //! the model asked for them. Each is followed by the calls that it made in turn, which name it as
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
-//! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
-//! `depth_limit`; `full_name` is that of the tool, if the model has called it by another one; `asked_by` has the guards that require an approval, with their reasons; `needs` names the call inside a script that waits for approval, and
-//! `input_required` has the questions of a tool. `run` describes the run of a script that has
+//! has the `id` null. `reason` is `needs_approval`, `in_doubt` (a call of a script may have been made), `input_required`,
+//! `not_offered` or `depth_limit`; `full_name` is that of the tool, if the model has called it by another one; `sources` has
+//! the untrusted sources that the model had read before; `asked_by` has the guards that require an approval, with their
+//! reasons; `needs` names the first call inside a script that needs a decision, and `input_required` has the questions of a
+//! tool. `run` describes the run of a script that has
 //! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
 //! object has the first such run too. `cost` is that of all requests to models, if a price of each is known. `tokens`
 //! are those of the gateway's tools, if the request asks for them.
@@ -30,7 +32,7 @@ use serde_json::{Value, json};
 use super::{
     answer::ToolResult,
     conversation::Conversation,
-    record::{self, RecordIndex},
+    record::{self, Arguments, RecordIndex},
     round::{CallOutcome, PendingCall, PendingReason},
     tokens::{TOKENS, TokenReport},
 };
@@ -190,7 +192,9 @@ impl<'a> Trace<'a> {
         });
         if !pending.is_empty() {
             let view = self.caller.view();
-            let pending: Vec<_> = pending.iter().map(|call| call.to_json(view)).collect();
+            let mut arguments = Arguments::new();
+            let pending: Vec<_> =
+                pending.iter().map(|call| call.to_json(view, &mut arguments)).collect();
             extension.insert("pending".to_owned(), pending.into());
         }
         if let Some(run) = run {
@@ -199,10 +203,11 @@ impl<'a> Trace<'a> {
         Some(extension)
     }
 
-    /// Describes all calls: here if they are few, else on a blocking thread.
+    /// Describes all calls: here if they and their arguments are few, else on a blocking thread.
     async fn calls(&self) -> Vec<Value> {
         let records = self.caller.ledger().records();
-        if records.len() <= INLINE_CALLS {
+        let arguments: usize = records.iter().map(|record| record.arguments.len()).sum();
+        if records.len() <= INLINE_CALLS && arguments <= threads::INLINE_BYTES {
             return described(&self.tops, &records);
         }
         let tops = self.tops.clone();
@@ -216,11 +221,12 @@ impl<'a> Trace<'a> {
 /// Describes the calls of a model, each followed by those that it made in turn.
 fn described(tops: &[TopCall], records: &[CallRecord]) -> Vec<Value> {
     let index = RecordIndex::new(records);
+    let mut arguments = Arguments::new();
     let mut calls = Vec::new();
     for top in tops {
         let record = top.id.and_then(|id| index.find(id));
         let mut call = match record {
-            Some(record) => record::to_json(record, Some(&top.tool_call_id)),
+            Some(record) => record::to_json(record, Some(&top.tool_call_id), &mut arguments),
             None => top.refused.clone(),
         };
         if let Some(result) = &top.result {
@@ -230,7 +236,9 @@ fn described(tops: &[TopCall], records: &[CallRecord]) -> Vec<Value> {
             call["raw_result"] = raw.as_str().into();
         }
         calls.push(call);
-        calls.extend(record.into_iter().flat_map(|record| index.describe_below(record.id)));
+        if let Some(record) = record {
+            calls.extend(index.describe_below(record.id, &mut arguments));
+        }
     }
     calls
 }
@@ -276,7 +284,7 @@ impl PendingCall {
         Some(&entry.tool.full_name).filter(|name| name.as_str() != self.call.name)
     }
 
-    fn to_json(&self, view: &View) -> Value {
+    fn to_json(&self, view: &View, arguments: &mut Arguments) -> Value {
         let (reason, needs) = match &self.reason {
             PendingReason::NeedsApproval => ("needs_approval", None),
             PendingReason::Stopped { tool, arguments } => {
@@ -309,8 +317,8 @@ impl PendingCall {
         if let PendingReason::Suspended(suspension) = &self.reason {
             out[RUN] = suspension.to_json();
         }
-        if let Some((tool, arguments)) = needs {
-            out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});
+        if let Some((tool, needed)) = needs {
+            out["needs"] = json!({"name": tool, "arguments": arguments.parsed(needed)});
         }
         out
     }
@@ -338,6 +346,23 @@ mod tests {
             let held = threads::occupy(caller.view().tenant()).await;
             let mut describing = Box::pin(trace.calls());
             assert_eq!(describing.as_mut().now_or_never().is_some(), is_here, "{calls}");
+            drop(held);
+        }
+    }
+
+    #[tokio::test]
+    async fn long_arguments_are_not_described_on_a_worker() {
+        let (catalog, _) = fake::catalog();
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+        let trace = Trace::new(&caller, Object::new());
+        let long = json!({"a": "x".repeat(threads::INLINE_BYTES)}).to_string();
+        for (arguments, is_here) in [("{}", true), (&*long, false)] {
+            let call = caller.admit("desk-echo", arguments).expect("it is listed");
+            drop(call.run().await);
+            let held = threads::occupy(caller.view().tenant()).await;
+            let mut describing = Box::pin(trace.calls());
+            assert_eq!(describing.as_mut().now_or_never().is_some(), is_here);
             drop(held);
         }
     }

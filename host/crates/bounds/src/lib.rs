@@ -7,7 +7,7 @@
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`log_rate`] | the rate at which calls of a plugin write to the log |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
-//! | [`model_calls`] | the maximum number of calls that are read from one response of a model |
+//! | [`model_calls`] | the maximum number of calls that are read from one response of a model; the member that describes them |
 //! | [`profile`] | the ceilings of the limits and rights of plugins, by name |
 //! | [`request_memory`] | the memory of all requests in flight, and the share of it that one caller gets |
 //! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |

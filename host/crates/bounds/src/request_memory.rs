@@ -103,28 +103,30 @@ impl Memory {
         tenant: Tenant,
         head_bytes: usize,
     ) -> Result<RequestCharge, ChargeRefused> {
-        let charge = RequestCharge(Arc::new(ChargedBytes {
+        let bytes = REQUEST_BYTES.saturating_add(head_bytes);
+        let mine = self.begin(&tenant, bytes)?;
+        Ok(RequestCharge(Arc::new(ChargedBytes {
             memory: self.clone(),
-            mine: self.begin(&tenant),
+            mine,
             tenant,
-            bytes: Mutex::new(0),
+            bytes: Mutex::new(bytes),
             held: OnceLock::new(),
-        }));
-        charge.grow(REQUEST_BYTES.saturating_add(head_bytes))?;
-        Ok(charge)
+        })))
     }
 
-    /// Counts a charge of a caller.
-    fn begin(&self, tenant: &Tenant) -> Arc<CallerUse> {
+    /// Counts a charge of `bytes` for a caller. Fails without a change if there is no room.
+    fn begin(&self, tenant: &Tenant, bytes: usize) -> Result<Arc<CallerUse>, ChargeRefused> {
+        let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
         let mut used = self.used();
-        if let Some(known) = used.by_caller.get(tenant) {
-            known.add_charge();
-            return known.clone();
-        }
-        let mine = Arc::<CallerUse>::default();
+        let known = used.by_caller.get(tenant).cloned();
+        let is_new = known.is_none();
+        let mine = known.unwrap_or_default();
+        used.add(&mine, bytes, limit_bytes)?;
         mine.add_charge();
-        used.by_caller.insert(tenant.clone(), mine.clone());
-        mine
+        if is_new {
+            used.by_caller.insert(tenant.clone(), mine.clone());
+        }
+        Ok(mine)
     }
 
     /// Counts a charge of `bytes` for the caller of another charge, even if there is no room.
@@ -136,18 +138,7 @@ impl Memory {
 
     fn add(&self, mine: &CallerUse, bytes: usize) -> Result<(), ChargeRefused> {
         let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
-        let share = Self::share_of(limit_bytes);
-        let mut used = self.used();
-        let more = mine.bytes.load(Ordering::Relaxed).saturating_add(bytes);
-        if more > share {
-            return Err(ChargeRefused::Share { limit_bytes: share });
-        }
-        if used.bytes.saturating_add(bytes) > limit_bytes {
-            return Err(ChargeRefused::Budget { limit_bytes });
-        }
-        used.bytes += bytes;
-        mine.bytes.store(more, Ordering::Relaxed);
-        Ok(())
+        self.used().add(mine, bytes, limit_bytes)
     }
 
     /// Replaces a charge, even if there is no room for the new one.
@@ -171,6 +162,26 @@ impl Memory {
 }
 
 impl MemoryUse {
+    /// Charges a caller for `bytes` more. Fails without a change if its share of the limit, or the limit, has no room.
+    fn add(
+        &mut self,
+        mine: &CallerUse,
+        bytes: usize,
+        limit_bytes: usize,
+    ) -> Result<(), ChargeRefused> {
+        let share = Memory::share_of(limit_bytes);
+        let more = mine.bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        if more > share {
+            return Err(ChargeRefused::Share { limit_bytes: share });
+        }
+        if self.bytes.saturating_add(bytes) > limit_bytes {
+            return Err(ChargeRefused::Budget { limit_bytes });
+        }
+        self.bytes += bytes;
+        mine.bytes.store(more, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn replace(&mut self, mine: &CallerUse, old: usize, new: usize) {
         self.bytes = self.bytes.saturating_sub(old).saturating_add(new);
         let replaced = mine.bytes.load(Ordering::Relaxed).saturating_sub(old).saturating_add(new);
@@ -347,6 +358,19 @@ mod tests {
         drop(bob);
         cid.grow(4 * REQUEST_BYTES).expect("what bob gave back");
         assert_eq!(memory.used().bytes, LIMIT);
+    }
+
+    #[test]
+    fn a_request_that_is_refused_leaves_nothing_of_its_caller() {
+        let memory = Memory::new(LIMIT);
+        let refused = memory.open(account("ann"), LIMIT / 2).err();
+        assert_eq!(refused, Some(ChargeRefused::Share { limit_bytes: LIMIT / 2 }));
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+        let charge = open(&memory, "ann");
+        assert!(memory.open(account("ann"), LIMIT / 2).is_err());
+        assert_eq!((charge.bytes(), memory.used().bytes), (REQUEST_BYTES, REQUEST_BYTES));
+        drop(charge);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
     }
 
     #[test]

@@ -72,12 +72,15 @@ impl RepeatedTimeout {
 
     /// Waits for `work`; `None` if it does not end within the limit.
     pub async fn wait<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
-        let until = Instant::now() + self.limit;
+        let limit = self.limit;
         let mut work = pin!(work);
+        // The clock is not read for work that is done at once, such as a chunk that came with the one before it.
+        let mut until = None;
         poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 return Poll::Ready(Some(done));
             }
+            let until = *until.get_or_insert_with(|| Instant::now() + limit);
             while self.timer.poll(context).is_ready() {
                 if Instant::now() >= until {
                     return Poll::Ready(None);

@@ -90,7 +90,8 @@ impl PollingTask {
     fn register(&self, waker: &Waker) -> bool {
         // Set before the wake-ups are read: one that comes afterwards wakes the task.
         self.waker.register(waker);
-        self.is_due.swap(false, Ordering::AcqRel)
+        // Most polls find none, and only one that does changes the flag: that takes as long as twenty reads.
+        self.is_due.load(Ordering::Acquire) && self.is_due.swap(false, Ordering::AcqRel)
     }
 
     /// Wakes the task, also while this thread holds wake-ups. It may be other work, whose wake-up is then passed on and

@@ -151,10 +151,7 @@ impl Schemas {
         let Some(schema) = self.input.get(&call.tool().full_name) else { return Ok(()) };
         let tenant = call.chain().tenant();
         let checked = threads::check_arguments(tenant, schema, call.arguments(), check_members);
-        checked.await.map_err(|violations| {
-            let name = call.tool().name.clone();
-            CallError::invalid_arguments(name, &violations)
-        })
+        checked.await.map_err(|violations| unfit(call, &violations))
     }
 
     /// Checks the arguments of a call of the program itself, as [`Self::check_arguments`]. Returns the call with arguments
@@ -162,14 +159,21 @@ impl Schemas {
     /// short ones ([`Admitted::members`]), of which its function takes the arguments next.
     pub(super) async fn fitted(&self, mut call: Admitted) -> Result<Admitted, CallError> {
         let Some(schema) = self.input.get(&call.tool().full_name) else { return Ok(call) };
-        if call.arguments().as_str().len() <= threads::INLINE_BYTES {
-            if schema.fits_quickly(call.members()) {
-                return Ok(call);
-            }
-            // The check may wait for a thread: the call is text meanwhile.
-            drop(call.take_members());
+        let is_short = call.arguments().as_str().len() <= threads::INLINE_BYTES;
+        if is_short && schema.fits_quickly(call.members()) {
+            return Ok(call);
         }
-        self.check_arguments(&call).await?;
+        let members = call.take_members();
+        let tenant = call.chain().tenant();
+        let arguments = call.arguments();
+        let checked = match members {
+            Some(members) => {
+                let members = Value::Object(members);
+                threads::check_unfit(tenant, schema, arguments, members, check_members).await
+            }
+            None => threads::check_arguments(tenant, schema, arguments, check_members).await,
+        };
+        checked.map_err(|violations| unfit(&call, &violations))?;
         Ok(self.without_nulls(call).await)
     }
 
@@ -216,6 +220,10 @@ impl Unchecked {
 fn schema_bytes(tool: &Tool) -> usize {
     let output = tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len());
     tool.input_schema.as_str().len() + output
+}
+
+fn unfit(call: &Admitted, violations: &Violations) -> CallError {
+    CallError::invalid_arguments(call.tool().name.clone(), violations)
 }
 
 /// Checks arguments as they are.

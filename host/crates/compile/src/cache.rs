@@ -37,7 +37,8 @@ use wasmtime::{Engine, component::Component};
 
 use self::{
     file::{
-        CODE_MODE, Distrust, check_metadata, discard, open_without_following, own_user, write_whole,
+        CODE_MODE, CacheFileError, check_metadata, discard, open_without_following, own_user,
+        write_whole,
     },
     key::DigestKey,
     name::{CODE_SUFFIX, CodeName},
@@ -118,7 +119,11 @@ impl CodeCache {
         functions.map_err(|reason| discard(&path, &reason)).unwrap_or_default()
     }
 
-    fn read_functions(&self, name: &CodeName, path: &Path) -> Result<FunctionCache, Distrust> {
+    fn read_functions(
+        &self,
+        name: &CodeName,
+        path: &Path,
+    ) -> Result<FunctionCache, CacheFileError> {
         let mut bytes = Vec::new();
         let (mut file, code_bytes) = self.verified(name, path)?;
         file.seek(io::SeekFrom::Start(0))?;
@@ -134,7 +139,12 @@ impl CodeCache {
         }
     }
 
-    fn read(&self, engine: &Engine, name: &CodeName, path: &Path) -> Result<Component, Distrust> {
+    fn read(
+        &self,
+        engine: &Engine,
+        name: &CodeName,
+        path: &Path,
+    ) -> Result<Component, CacheFileError> {
         let (file, _) = self.verified(name, path)?;
         // The engine maps a file by its path. This path names the open file itself, so the bytes
         // that were verified are the bytes that are mapped. Its pages are in memory already, so
@@ -147,24 +157,24 @@ impl CodeCache {
                       since everything in the code is found from its beginning"
         )]
         let component = unsafe { Component::deserialize_file(engine, open) };
-        component.map_err(Distrust::Engine)
+        component.map_err(CacheFileError::Engine)
     }
 
     /// Opens a file that is exactly what was written, and returns it with the length of what precedes
     /// its digest. Records that it was used.
-    fn verified(&self, name: &CodeName, path: &Path) -> Result<(File, u64), Distrust> {
+    fn verified(&self, name: &CodeName, path: &Path) -> Result<(File, u64), CacheFileError> {
         let mut file = open_without_following(path)?;
         let metadata = file.metadata()?;
         check_metadata(&metadata)?;
         let code_bytes =
-            metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
+            metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(CacheFileError::Digest)?;
         let digest = self.key.digest(name, (&mut file).take(code_bytes))?;
         let mut written = Vec::with_capacity(blake3::OUT_LEN);
         // One byte more than a digest has: a file that has grown since does not match.
         (&mut file).take(blake3::OUT_LEN as u64 + 1).read_to_end(&mut written)?;
         // Compared in constant time.
         if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
-            return Err(Distrust::Digest);
+            return Err(CacheFileError::Digest);
         }
         prune::record_use(&file, &metadata);
         Ok((file, code_bytes))

@@ -6,6 +6,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `load` | the steps, in order |
+//! | `address` | the addresses of a running gateway, without the rest of its settings |
 //! | `resolve` | `file` → [`Config`], one function a section |
 //! | `config`, `place` | the settings of all crates; the place of their file, and the files beside it |
 //! | `effect` | when a change of each key takes effect in a running gateway |
@@ -27,6 +28,7 @@
 //! other. `unsupported` of `config-file` has the keys of other programs. The schema is generated
 //! (`UPDATE_SCHEMA=1 cargo test -p airlock-config schema`).
 
+mod address;
 mod callable;
 mod config;
 mod effect;
@@ -58,6 +60,9 @@ pub use self::{
     stored::StoredComponents,
     vault::{BadVault, VAULT_DEADLINE, Vault, VaultFailure, Vaults},
 };
+// For the commands of a running gateway, in crates above this one.
+#[doc(hidden)]
+pub use self::address::GatewayAddress;
 // For translations of other programs' configurations, in a crate above this one.
 #[doc(hidden)]
 pub use self::load::refused_values;

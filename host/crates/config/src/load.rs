@@ -184,13 +184,13 @@ pub(super) fn located(mut config: Config, json: &Value, place: Place<'_>) -> Con
     config
 }
 
-/// Returns the configuration if it has no problems.
-pub(super) fn whole(
-    (config, problems): (Option<Config>, Vec<Problem>),
+/// Returns what was made from a file if it has no problems.
+pub(super) fn whole<T>(
+    (made, problems): (Option<T>, Vec<Problem>),
     file: String,
-) -> Result<Config, ConfigError> {
-    match config {
-        Some(config) if problems.is_empty() => Ok(config),
+) -> Result<T, ConfigError> {
+    match made {
+        Some(made) if problems.is_empty() => Ok(made),
         _ => Err(ConfigError::Invalid { file, problems }),
     }
 }

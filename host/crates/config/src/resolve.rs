@@ -38,19 +38,26 @@ mod tool_manager;
 mod upstream;
 mod virtual_mcp;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    path::PathBuf,
+};
 
 pub(super) use self::{absent::AbsentNames, key::check_stored as check_key_value};
 use self::{
+    client::OwnedClients,
     file_env::FileEnv,
     key::{KeyContext, KeyNames, KnownKeys, ResolvedKeys},
     limits::{LimitedParts, ResolvedLimits},
-    named_set::Roles,
+    named_set::{NamedSets, Roles},
     resolved::Resolved,
     same_variants::SameVariants as _,
+    team::Groups,
     virtual_mcp::GroupContext,
 };
 use super::{
+    address::GatewayAddress,
     config::{Client, Config, Source},
     fingerprint::Fingerprint,
     place::Place,
@@ -58,7 +65,6 @@ use super::{
 };
 use airlock_compile::CodeCache;
 use airlock_config_file::{
-    env_text::EnvText,
     environment::Env,
     file::{self, File},
     key_path::KeyPath,
@@ -74,7 +80,6 @@ use airlock_mcp_oauth::UserCredentials;
 use airlock_operator_api::ManagementSettings;
 use airlock_sandbox as sandbox;
 use airlock_server::Settings as ServerSettings;
-use airlock_store::Location;
 
 /// Resolves a whole file. The result is complete only if there is no problem.
 pub(super) fn resolve(
@@ -88,59 +93,47 @@ pub(super) fn resolve(
     config(file, env, absent).into_parts()
 }
 
-fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
-    let client_configs = NamedPart::Clients.key();
-    let tool_manager = &file.mcp.tool_manager_config;
+/// Resolves the keys of the addresses of the gateway alone.
+pub(super) fn address(file: &File, place: Place<'_>) -> (GatewayAddress, Vec<RefusedValue>) {
+    let Place { directory, file: path, vaults } = place;
+    let env = FileEnv { directory, variables: &no_variable, vaults, is_file: path.is_some() };
+    let address = Resolved::new(|problems| GatewayAddress {
+        socket: problems.take("management", management::socket(&file.management, env)),
+        listen: problems.take("server", server::listen(&file.server)),
+        certificate: file.server.tls.as_ref().map(|tls| {
+            let key = KeyPath::parse("server.tls.certificate");
+            problems.take(key, tls::path(&tls.certificate, env))
+        }),
+    });
+    address.into_parts()
+}
+
+/// Looks up a variable where no value may come from one.
+fn no_variable(_: &str) -> Option<String> {
+    None
+}
+
+fn config(mut file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
     let credentials = caller_credentials(&file, absent);
-    let mut governance = file.governance;
+    let disabled = client::disabled(&file.mcp.client_configs);
+    let of_store = client::indices_of_store(&file.mcp.client_configs, &absent.clients);
+    let has_external_url = file.server.external_url.is_some();
     Resolved::new(|problems| {
-        let names = client::names(&file.mcp.client_configs, &absent.clients);
-        let names = problems.take(client_configs.clone(), names);
-        let key_names = key::names(&governance.virtual_keys);
-        let key_names = KeyNames { present: &key_names, absent: &absent.file_keys };
-        let sets = named_set::resolve(&mut governance, &names, &absent.sets);
-        let sets = problems.take("governance", sets);
-        let groups = team::resolve(&governance.teams, &governance.customers, &absent.groups);
-        let key_groups = problems.take("governance", groups);
-        let limits = limits::resolve(&LimitedParts {
-            clients: &file.mcp.client_configs,
-            governance: &governance,
-            providers: &file.providers,
-            groups: &key_groups,
-            absent,
-        });
-        let ResolvedLimits { identities, limits, prices } = problems.merge(limits);
-        let context =
-            GroupContext { clients: &names, keys: key_names, of_store: &absent.store_mcps };
-        let groups = tool_groups(file.mcp.virtual_mcps, &file.mcp.client_configs, &context);
-        let groups = problems.merge(groups);
-        let owned =
-            client::owned(&file.mcp.client_configs, key_names, &key_groups.teams, &absent.clients);
-        let owned = problems.take(client_configs.clone(), owned);
-        let disabled = client::disabled(&file.mcp.client_configs);
-        let has_external_url = file.server.external_url.is_some();
+        let governance = problems.merge(governance(&mut file, absent));
+        let tool_manager = &file.mcp.tool_manager_config;
         let mut server = problems.take("server", server::resolve(file.server, credentials, env));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
-        let of_store = client::indices_of_store(&file.mcp.client_configs, &absent.clients);
-        let clients = client::resolve(file.mcp.client_configs, &names, env);
-        let clients = problems.take(client_configs, clients);
-        let context = KeyContext {
-            clients: &names,
-            sets: &sets,
-            groups: &key_groups,
-            identities: &identities,
-            owned: &owned,
-            asks_for_certificates: asks_for_certificates(&server),
-            env,
-        };
-        let keys = key::resolve(governance.virtual_keys, &context);
-        let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
+        let clients = client::resolve(file.mcp.client_configs, &governance.clients, env);
+        let clients = problems.take(NamedPart::Clients.key(), clients);
+        let keys = virtual_keys(file.governance.virtual_keys, &governance, &server, env);
+        let keys = problems.merge(keys);
         let known_keys = KnownKeys { resolved: &keys, absent: &absent.keys };
         let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, known_keys);
         server.mcp = problems.take("mcp_server", mcp);
         if file.mcp_server.oauth.is_none() {
-            problems.merge(require_tokens(&clients, &of_store));
+            problems.merge(require("mcp_server.oauth", &clients, &of_store));
         }
+        let Governance { sets, limits, tool_groups, owned, .. } = governance;
         let oauth = problems.merge(oauth(file.mcp_server.oauth, known_keys, &sets.roles));
         let ResolvedKeys { active, without_value, withheld } = keys;
         let keys = with_views(active.with_roles(sets.roles.present), oauth.as_ref());
@@ -155,7 +148,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             providers,
             clients,
             tools_off: file.mcp.disabled,
-            groups,
+            groups: tool_groups,
             disabled,
             agent: tool_manager::agent(tool_manager),
             results: tool_manager::results(tool_manager),
@@ -167,14 +160,14 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             keys,
             keys_without_value: without_value,
             keys_withheld: withheld,
-            limits,
-            prices,
+            limits: limits.limits,
+            prices: limits.prices,
             absent_owners: owned.absent,
             oauth,
             publishers: problems.take("plugins", publishers::resolve(file.plugins)),
             records: problems.take("records", records),
             telemetry: problems.take("telemetry", telemetry::resolve(file.telemetry, env)),
-            store: problems.merge(location(file.store, file.store_listen_url, env)),
+            store: problems.merge(store::resolve(file.store, file.store_listen_url, env)),
             store_seal: problems.merge(store::seal(file.store_key, file.store_old_keys, env)),
             lock: None,
             file: None,
@@ -185,6 +178,71 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             sinks: problems.merge(information_flow::resolve(file.mcp.information_flow)),
         }
     })
+}
+
+/// The parts of the file that name each other: virtual keys name clients, sets, teams and customers; clients and groups
+/// of tools name keys; limits are on all of them.
+struct Governance<'a> {
+    /// Names of all clients.
+    clients: BTreeSet<ClientName>,
+    sets: NamedSets<'a>,
+    groups: Groups<'a>,
+    limits: ResolvedLimits,
+    tool_groups: Vec<ToolGroup>,
+    owned: OwnedClients,
+}
+
+fn governance<'a>(file: &mut File, absent: &'a AbsentNames) -> Resolved<Governance<'a>> {
+    let tool_groups = mem::take(&mut file.mcp.virtual_mcps);
+    Resolved::new(|problems| {
+        let clients = client::names(&file.mcp.client_configs, &absent.clients);
+        let clients = problems.take(NamedPart::Clients.key(), clients);
+        let sets = named_set::resolve(&mut file.governance, &clients, &absent.sets);
+        let sets = problems.take("governance", sets);
+        let File { mcp, governance, providers, .. } = &*file;
+        let client_configs = &mcp.client_configs;
+        let groups = team::resolve(&governance.teams, &governance.customers, &absent.groups);
+        let groups = problems.take("governance", groups);
+        let limited = LimitedParts {
+            clients: client_configs,
+            governance,
+            providers,
+            groups: &groups,
+            absent,
+        };
+        let limits = problems.merge(limits::resolve(&limited));
+        let keys = key::names(&governance.virtual_keys);
+        let keys = KeyNames { present: &keys, absent: &absent.file_keys };
+        let context = GroupContext { clients: &clients, keys, of_store: &absent.store_mcps };
+        let tool_groups = virtual_mcp::resolve(tool_groups, &context);
+        let tool_groups = problems.take(NamedPart::VirtualMcps.key(), tool_groups);
+        let slugs = client::check_slugs(client_configs, &tool_groups, &absent.store_mcps);
+        problems.take(NamedPart::Clients.key(), slugs);
+        let owned = client::owned(client_configs, keys, &groups.teams, &absent.clients);
+        let owned = problems.take(NamedPart::Clients.key(), owned);
+        Governance { clients, sets, groups, limits, tool_groups, owned }
+    })
+}
+
+/// Resolves the virtual keys. They may need certificates if the listener asks for them.
+fn virtual_keys(
+    keys: Vec<file::VirtualKey>,
+    governance: &Governance<'_>,
+    server: &ServerSettings,
+    env: FileEnv<'_>,
+) -> Resolved<ResolvedKeys> {
+    let tls = server.tls.as_ref();
+    let context = KeyContext {
+        clients: &governance.clients,
+        sets: &governance.sets,
+        groups: &governance.groups,
+        identities: &governance.limits.identities,
+        owned: &governance.owned,
+        asks_for_certificates: tls.is_some_and(|tls| tls.client_auth != ClientAuth::None),
+        env,
+    };
+    let keys = key::resolve(keys, &context);
+    Resolved::new(|problems| problems.take(NamedPart::VirtualKeys.key(), keys))
 }
 
 /// Returns the credentials that callers can have, the absent keys included.
@@ -203,21 +261,6 @@ fn with_views(keys: Keys, oauth: Option<&VerifierSettings>) -> Keys {
     keys.with_views(views.map(|rule| rule.view.as_str()))
 }
 
-/// Resolves the groups of tools. None has the name of a client as its path.
-fn tool_groups(
-    groups: Vec<file::VirtualMcp>,
-    clients: &[file::Client],
-    context: &GroupContext<'_>,
-) -> Resolved<Vec<ToolGroup>> {
-    Resolved::new(|problems| {
-        let groups = virtual_mcp::resolve(groups, context);
-        let groups = problems.take(NamedPart::VirtualMcps.key(), groups);
-        let slugs = client::check_slugs(clients, &groups, context.of_store);
-        problems.take(NamedPart::Clients.key(), slugs);
-        groups
-    })
-}
-
 /// Resolves the access tokens of callers; `None` if there are none.
 fn oauth(
     oauth: Option<file::OAuth>,
@@ -228,20 +271,6 @@ fn oauth(
         let resolved = mcp_server::oauth(oauth?, keys, roles);
         problems.take(KeyPath::parse("mcp_server.oauth"), resolved)
     })
-}
-
-/// Resolves the database. Without one, it is beside the file.
-fn location(
-    store: Option<EnvText>,
-    listen_url: Option<EnvText>,
-    env: FileEnv<'_>,
-) -> Resolved<Location> {
-    store::resolve(store, listen_url, env)
-        .map(|location| location.unwrap_or_else(|| store::beside(env)))
-}
-
-fn asks_for_certificates(server: &ServerSettings) -> bool {
-    server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None)
 }
 
 fn sandbox_of(budget: &Budget, has_guards: bool, env: FileEnv<'_>) -> sandbox::Settings {
@@ -279,58 +308,19 @@ fn require_external_url(
                 "is required beside `management.oidc`: the provider redirects the browsers of operators there",
             );
         }
-        let per_user = clients.iter().filter_map(|client| {
-            let name = &client.name;
-            match user_credentials(client)? {
-                UserCredentials::Login => Some(UserClient {
-                    name,
-                    auth_type: "per_user_oauth",
-                    reason: "users log in there with a browser",
-                }),
-                UserCredentials::Headers(_) => Some(UserClient {
-                    name,
-                    auth_type: "per_user_headers",
-                    reason: "users enter them there with a browser",
-                }),
-                UserCredentials::Exchange(_) => None,
-            }
-        });
-        problems.merge(require("server.external_url", per_user, of_store));
+        problems.merge(require("server.external_url", clients, of_store));
     })
 }
 
-/// Refuses servers for which access tokens of callers are exchanged, if no caller has any.
-fn require_tokens(clients: &[Client], of_store: &BTreeMap<ClientName, usize>) -> Resolved<()> {
-    let exchanging = clients
-        .iter()
-        .filter(|client| matches!(user_credentials(client), Some(UserCredentials::Exchange(_))))
-        .map(|client| UserClient {
-            name: &client.name,
-            auth_type: "token_exchange",
-            reason: "it exchanges the access tokens of callers",
-        });
-    require("mcp_server.oauth", exchanging, of_store)
-}
-
-/// A client that acts for single users.
-struct UserClient<'c> {
-    name: &'c ClientName,
-    auth_type: &'static str,
-    /// Reason that it needs another value of the file.
-    reason: &'static str,
-}
-
-/// Refuses clients that need a value of the file that is absent. It is noted at the key of the value for
+/// Refuses clients that need the value at `key` of the file, which is absent. It is noted at the key of the value for
 /// clients of the file, and at the client for each one of the store, so that it alone is left out.
-fn require<'c>(
-    key: &str,
-    clients: impl Iterator<Item = UserClient<'c>>,
-    of_store: &BTreeMap<ClientName, usize>,
-) -> Resolved<()> {
+fn require(key: &str, clients: &[Client], of_store: &BTreeMap<ClientName, usize>) -> Resolved<()> {
     Resolved::new(|problems| {
         let mut is_noted = false;
-        for UserClient { name, auth_type, reason } in clients {
-            if let Some(index) = of_store.get(name) {
+        for client in clients {
+            let need = need(client).filter(|need| need.key == key);
+            let Some(ClientNeed { auth_type, reason, .. }) = need else { continue };
+            if let Some(index) = of_store.get(&client.name) {
                 let client = NamedPart::Clients.key().element(*index);
                 problems.refuse(
                     client.member("auth_type"),
@@ -344,7 +334,7 @@ fn require<'c>(
                     KeyPath::parse(key),
                     format_args!(
                         "is required, because the client {:?} has the `auth_type` {auth_type:?}: {reason}",
-                        name.as_str()
+                        client.name.as_str()
                     ),
                 );
             }
@@ -352,11 +342,28 @@ fn require<'c>(
     })
 }
 
-fn user_credentials(client: &Client) -> Option<&UserCredentials> {
-    match &client.source {
-        Source::Upstream(settings) => settings.transport.http()?.users.as_ref(),
-        Source::Plugin(_) => None,
-    }
+/// The value of the file that a client with this `auth_type` needs.
+struct ClientNeed {
+    key: &'static str,
+    auth_type: &'static str,
+    reason: &'static str,
+}
+
+/// Returns the need of a client that acts for single users; `None` for another.
+fn need(client: &Client) -> Option<ClientNeed> {
+    let Source::Upstream(settings) = &client.source else { return None };
+    let (key, auth_type, reason) = match settings.transport.http()?.users.as_ref()? {
+        UserCredentials::Login => {
+            ("server.external_url", "per_user_oauth", "users log in there with a browser")
+        }
+        UserCredentials::Headers(_) => {
+            ("server.external_url", "per_user_headers", "users enter them there with a browser")
+        }
+        UserCredentials::Exchange(_) => {
+            ("mcp_server.oauth", "token_exchange", "it exchanges the access tokens of callers")
+        }
+    };
+    Some(ClientNeed { key, auth_type, reason })
 }
 
 /// Returns the directory for compiled code; `None` if none is known.

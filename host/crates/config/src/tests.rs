@@ -1,5 +1,7 @@
+mod address;
 mod clients;
 mod controls;
+mod defaults;
 mod files;
 mod guards;
 mod http_client;

@@ -123,7 +123,7 @@ pub enum Delta {
         /// The item as the provider sent it.
         item: Object,
     },
-    /// Tier of service that was used, if it is known only at the end.
+    /// Tier of service that was used, unless the beginning names it.
     ServiceTier(String),
     /// A choice is complete.
     End {

@@ -91,6 +91,24 @@ impl Reply {
         }
     }
 
+    /// Returns whether [`add`](Self::add) appends a piece to the text before it, so that it begins no item and no
+    /// part of one.
+    pub fn continues(&self, delta: &Delta) -> bool {
+        let choice = delta.choice().and_then(|number| self.choices.get(&number));
+        let Some(last) = choice.and_then(|choice| choice.items.last()) else { return false };
+        match (delta, last) {
+            (Delta::Text { .. }, Item::Message(message)) => {
+                matches!(message.parts.last(), Some(Part { content: Content::Text(_), .. }))
+            }
+            (Delta::Refusal { .. }, Item::Message(message)) => {
+                matches!(message.parts.last(), Some(Part { content: Content::Refusal(_), .. }))
+            }
+            (Delta::Reasoning { .. }, Item::Reasoning(open)) => open.seal.is_none(),
+            (Delta::Arguments { .. }, _) => true,
+            _ => false,
+        }
+    }
+
     fn choice(&mut self, number: u64) -> &mut Choice {
         self.choices.entry(number).or_default()
     }
@@ -232,6 +250,46 @@ mod tests {
             ]
         );
         assert_eq!(choice.finish, Some(FinishReason::ToolCalls));
+    }
+
+    #[test]
+    fn a_piece_continues_the_text_before_it_unless_it_begins_an_item_or_a_part() {
+        let mut reply = Reply::default();
+        for (delta, continues) in [
+            (thought(), false),
+            (thought(), true),
+            (text("a"), false),
+            (text("a"), true),
+            (refusal(), false),
+            (refusal(), true),
+            (text("a"), false),
+            (Delta::Text { choice: 1, text: "a".to_owned() }, false),
+            (text("a"), true),
+            (thought(), false),
+        ] {
+            let before = parts_of(&reply);
+            assert_eq!(reply.continues(&delta), continues, "{delta:?} after {reply:?}");
+            reply.add(delta);
+            assert_eq!(parts_of(&reply) == before, continues);
+        }
+    }
+
+    fn thought() -> Delta {
+        Delta::Reasoning { choice: 0, text: "a".to_owned() }
+    }
+
+    fn refusal() -> Delta {
+        Delta::Refusal { choice: 0, text: "a".to_owned() }
+    }
+
+    /// Returns the number of items, and of parts of messages.
+    fn parts_of(reply: &Reply) -> usize {
+        let items = reply.choices.values().flat_map(|choice| &choice.items);
+        let counts = items.map(|item| match item {
+            Item::Message(message) => 1 + message.parts.len(),
+            _ => 1,
+        });
+        counts.sum()
     }
 
     #[test]

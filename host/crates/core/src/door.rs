@@ -21,6 +21,7 @@ mod budget;
 mod call_id;
 mod call_log;
 mod caller;
+mod caller_capabilities;
 mod caller_token;
 mod chain;
 mod definition;
@@ -29,7 +30,6 @@ mod filter;
 mod group;
 mod guard;
 mod headers;
-mod hearing;
 mod key;
 mod language;
 mod ledger;
@@ -59,6 +59,7 @@ pub use self::{
     call_id::CallId,
     call_log::{log_call, log_failure},
     caller::Caller,
+    caller_capabilities::{CallerCapabilities, SessionId},
     caller_token::{CallerToken, HeldToken},
     chain::Chain,
     definition::{DefinitionGuards, GuardedList, WithheldTool},
@@ -67,7 +68,6 @@ pub use self::{
     group::{BadSlug, GroupSlug, MAX_SLUG, ToolGroup},
     guard::{CallGuards, FinishedCall, GuardedCall},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
-    hearing::{Hearing, SessionId},
     key::{
         CertificateDigest, Environment, Grants, Keys, LiveKeys, MAX_KEY_NAME_BYTES, MAX_ROLES,
         Membership, ROLES_PREFIX, RelayRow, VirtualKey, credential_digest, roles_of_view,

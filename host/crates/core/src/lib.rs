@@ -8,6 +8,7 @@
 //! | [`act`] | the acts of people that the records contain: approvals, logins, changes |
 //! | [`door`] | decides each call: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
+//! | [`error_reply`] | errors of requests to models, as the APIs send them |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`file_version`] | versions of files, by which a change is noticed |
 //! | [`model_control`] | the control of requests to models across callers: what limits and records implement |
@@ -23,6 +24,7 @@
 
 pub mod act;
 pub mod door;
+pub mod error_reply;
 pub mod file_version;
 pub mod model_control;
 pub mod money;

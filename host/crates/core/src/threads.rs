@@ -265,10 +265,33 @@ pub async fn check_arguments(
         if schema.fits_quickly(&members) {
             return Ok(());
         }
-        if schema.is_quick(&members) {
-            return rule(schema, members);
-        }
+        return check_unfit(tenant, schema, arguments, members, rule).await;
     }
+    check_on_thread(tenant, schema, arguments, rule).await
+}
+
+/// Checks arguments with the tree `members`, which [`CompiledSchema::fits_quickly`] has not found to fit, as
+/// [`check_arguments`] does. The tree is dropped before a wait for a thread.
+pub async fn check_unfit(
+    tenant: &Tenant,
+    schema: &Arc<CompiledSchema>,
+    arguments: &Arguments,
+    members: Value,
+    rule: fn(&CompiledSchema, Value) -> Result<(), Violations>,
+) -> Result<(), Violations> {
+    if schema.is_quick(&members) {
+        return rule(schema, members);
+    }
+    drop(members);
+    check_on_thread(tenant, schema, arguments, rule).await
+}
+
+async fn check_on_thread(
+    tenant: &Tenant,
+    schema: &Arc<CompiledSchema>,
+    arguments: &Arguments,
+    rule: fn(&CompiledSchema, Value) -> Result<(), Violations>,
+) -> Result<(), Violations> {
     let schema = schema.clone();
     let arguments = arguments.clone();
     run(tenant, move || rule(&schema, arguments.to_object().into())).await
@@ -363,7 +386,23 @@ async fn take(semaphore: Arc<Semaphore>) -> OwnedSemaphorePermit {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[tokio::test]
+    async fn short_arguments_are_checked_with_the_tree_that_was_built() {
+        let schema = CompiledSchema::compile("inputSchema", &json!({"required": ["a"]}));
+        let schema = Arc::new(schema.expect("a good schema"));
+        let arguments = Arguments::parse("t", "{}").expect("an object");
+        let tenant = Tenant::ANONYMOUS;
+        let built = json!({"built": true});
+        let checked = check_unfit(&tenant, &schema, &arguments, built, |_, members| {
+            assert_eq!(members, json!({"built": true}));
+            Ok(())
+        });
+        assert!(checked.now_or_never().is_some_and(|checked| checked.is_ok()));
+    }
 
     #[tokio::test]
     async fn short_work_is_done_here_and_long_work_waits_for_a_thread() {

@@ -121,11 +121,12 @@ impl Connection {
         }
     }
 
-    /// Makes the traces of deleted rows leave the log of a file.
-    pub fn truncate_log(&self) -> SqlResult<()> {
+    /// Makes the traces of deleted rows leave the log of a file. Returns whether they have: a reader may prevent that, which is
+    /// not waited for.
+    pub fn truncate_log(&self) -> SqlResult<bool> {
         match self {
             Self::Sqlite(file) => file.truncate_log(),
-            Self::Postgres(_) => Ok(()),
+            Self::Postgres(_) => Ok(true),
         }
     }
 }

@@ -11,6 +11,7 @@ mod pool;
 
 use std::{
     future::poll_fn,
+    mem,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -78,11 +79,11 @@ impl HttpsClient {
     /// A request of which nothing was sent, because its kept connection was closed meanwhile, is sent on another
     /// one. Dropping the future closes the connection.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<HttpsBody>, HttpsError> {
-        let service = request.uri().clone();
-        let Some(server) = ServerAddress::of_uri(&service) else {
+        let Some(server) = ServerAddress::of_uri(request.uri()) else {
             return Err(HttpsError::Connect("the address has no scheme or no host".into()));
         };
-        let mut request = self.addressed(request, &server).map(Full::new);
+        let (request, service) = self.addressed(request, &server);
+        let mut request = request.map(Full::new);
         loop {
             let kept = self.pool.take(&server);
             let is_kept = kept.is_some();
@@ -103,20 +104,27 @@ impl HttpsClient {
         }
     }
 
-    /// Returns a request in the form in which its server, or the proxy, takes it.
-    fn addressed(&self, mut request: Request<Bytes>, server: &ServerAddress) -> Request<Bytes> {
+    /// Returns a request in the form in which its server, or the proxy, takes it, and the URI that it had.
+    fn addressed(
+        &self,
+        mut request: Request<Bytes>,
+        server: &ServerAddress,
+    ) -> (Request<Bytes>, Uri) {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().extend(server.host().map(|host| (HOST, host)));
         }
         if let Some(authorization) = &self.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
-        if !self.connect.is_forwarded() {
-            let mut parts = uri::Parts::default();
-            parts.path_and_query = request.uri().path_and_query().cloned();
-            *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        if self.connect.is_forwarded() {
+            let service = request.uri().clone();
+            return (request, service);
         }
-        request
+        let mut parts = uri::Parts::default();
+        parts.path_and_query = request.uri().path_and_query().cloned();
+        let origin_form = Uri::from_parts(parts).unwrap_or_default();
+        let service = mem::replace(request.uri_mut(), origin_form);
+        (request, service)
     }
 
     /// Makes a connection to the service of a URI.

@@ -48,9 +48,9 @@ struct UnusableFiles {
     retry_at: Instant,
 }
 
-/// Occasion on which the files are read.
+/// Reason that the files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Occasion {
+enum ReadTrigger {
     /// They have changed, or the pause after a failure has ended.
     Watch,
     /// An operator has asked for it.
@@ -115,7 +115,7 @@ impl Certificate {
     /// at most. Does nothing before [`Self::start`].
     pub(super) async fn reload(&self, tasks: &Tasks) {
         let this = self.clone();
-        let reading = tasks.spawn(async move { this.take(Occasion::Request).await });
+        let reading = tasks.spawn(async move { this.take(ReadTrigger::Request).await });
         if timeout(PATIENCE, reading).await.is_err() {
             warn!(
                 "the files of the certificate have not been read yet; nothing else waits for them"
@@ -124,7 +124,7 @@ impl Certificate {
     }
 
     /// Reads the files again. A reason that was logged before is logged again only on request.
-    async fn take(&self, occasion: Occasion) {
+    async fn take(&self, trigger: ReadTrigger) {
         // While another reading does not end, further ones would keep a thread each.
         let Ok(mut last) = timeout(PATIENCE, self.last.lock()).await else { return };
         let Some(last) = last.as_mut() else { return };
@@ -137,7 +137,7 @@ impl Certificate {
             }
             Err(error) => {
                 let reason = with_causes(&error);
-                if occasion == Occasion::Request || last.reason() != Some(reason.as_str()) {
+                if trigger == ReadTrigger::Request || last.reason() != Some(reason.as_str()) {
                     error!(
                         reason,
                         "the certificate of the listener cannot be used; connections get the one before"
@@ -165,7 +165,7 @@ impl Certificate {
             ticks.tick().await;
             let now = self.versions().await;
             if before.as_ref() == Some(&now) && self.is_due(&now).await {
-                self.take(Occasion::Watch).await;
+                self.take(ReadTrigger::Watch).await;
             }
             before = Some(now);
         }
@@ -257,7 +257,7 @@ mod tests {
         let used = LastRead { versions: missing(), failure: None };
         *certificate.last.lock().await = Some(used);
         assert!(!certificate.is_due(&missing()).await);
-        certificate.take(Occasion::Watch).await;
+        certificate.take(ReadTrigger::Watch).await;
         let last = certificate.last.lock().await;
         let last = last.as_ref().expect("it was read");
         assert!(last.reason().is_some_and(|reason| reason.contains("/nowhere/c.pem")));

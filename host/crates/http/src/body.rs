@@ -23,7 +23,6 @@ use airlock_core::{
 };
 use airlock_ingress::{BodyError, ParkedRequest, Parking, RequestBody};
 use airlock_json::{self as json, Caps, RawObject, raw::MAX_MEMBERS};
-use airlock_store::components::MAX_COMPONENT_BYTES;
 use airlock_wire::message::{BadMessage, Message};
 
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
@@ -138,11 +137,12 @@ pub fn bytes(
     read_up_to(limit, request, charge)
 }
 
-/// Reads the body of `request` as a component of a plugin. Fails if its type is not that of components,
-/// which a page of another origin cannot send without a preflight request; if it is too large, or does
-/// not arrive in time.
+/// Reads the body of `request` as a component of a plugin, of at most `max_bytes`. Fails if its type is not that
+/// of components, which a page of another origin cannot send without a preflight request; if it is too large,
+/// or does not arrive in time.
 pub async fn component(
     request: Request<RequestBody>,
+    max_bytes: usize,
     settings: BodySettings,
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
@@ -158,7 +158,7 @@ pub async fn component(
     }
     let bytes = request.body().size_hint().lower();
     let limit = BodyLimit {
-        bytes: MAX_COMPONENT_BYTES,
+        bytes: max_bytes,
         name: "a component",
         time: settings.read_timeout.max(GRACE + time_at(COMPONENT_RATE, bytes)),
     };

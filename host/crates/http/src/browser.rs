@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-pub use self::page::{Page, escaped};
+pub use self::page::{HtmlPage, escaped};
 use super::respond::Reply;
 use airlock_ingress::Payload;
 use airlock_strings::hex;
@@ -54,7 +54,7 @@ pub fn confirmation(browser: &str, page: &str) -> String {
 }
 
 /// Returns the response with a page, which no cache keeps and no other page frames.
-pub fn reply(status: StatusCode, page: &Page) -> Reply {
+pub fn reply(status: StatusCode, page: &HtmlPage) -> Reply {
     let mut reply = Response::new(Payload::Whole(Bytes::from(page.to_html())));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();

@@ -8,9 +8,8 @@ use serde_json::Value;
 use tracing::error;
 
 use super::respond::ApiError;
-use airlock_agent::EXTENSION;
 use airlock_conversation::Object;
-use airlock_core::timer::RepeatedTimeout;
+use airlock_core::{model_calls::EXTENSION, timer::RepeatedTimeout};
 use airlock_ingress::Parts;
 
 /// Time without an event after which a comment is sent. Proxies close connections that are silent

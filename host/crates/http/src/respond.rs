@@ -6,16 +6,14 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
-use tracing::warn;
 use uuid::Uuid;
 
 use super::alias;
-use airlock_agent::{AgentError, EXTENSION, Failure, RespondingProvider};
 use airlock_conversation::{Object, read::Untranslatable};
-use airlock_core::replica::ReplicaId;
+use airlock_core::{error_reply::ErrorReply, model_calls::EXTENSION, replica::ReplicaId};
 use airlock_ingress::{Parts, Payload};
 use airlock_json::object;
-use airlock_strings::{cut, with_causes};
+use airlock_strings::cut;
 
 /// Maximum bytes of a path that an error repeats: the longest path of an API, with an identifier.
 const SHOWN_BYTES: usize = 128;
@@ -76,14 +74,14 @@ pub fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
     })
 }
 
-/// Adds the headers with the name of the provider that responded and with the cost, if they are known: a stream has
-/// no cost when it begins.
-pub fn answered_by(answering: &RespondingProvider, mut reply: Reply) -> Reply {
-    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
+/// Adds the headers with the name of the provider that responded and with the cost, in millionths of a US dollar, if they
+/// are known: a stream has no cost when it begins.
+pub fn answered_by(provider: Option<&str>, cost: Option<u64>, mut reply: Reply) -> Reply {
+    let provider = provider.and_then(|name| HeaderValue::try_from(name).ok());
     if let Some(provider) = provider {
         reply.headers_mut().insert(PROVIDER, provider);
     }
-    if let Some(cost) = answering.cost() {
+    if let Some(cost) = cost {
         reply.headers_mut().insert(COST, cost.into());
     }
     reply
@@ -374,30 +372,12 @@ fn anthropic_type(status: StatusCode) -> &'static str {
     }
 }
 
-impl From<AgentError> for ApiError {
-    fn from(error: AgentError) -> Self {
-        let status = error.error.status();
-        let said = error.error.said();
-        let is_refused = matches!(error.error, Failure::Refused(_));
-        // A refusal is the operator's own will, and a caller could repeat it without end.
-        let is_failed = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        if is_failed && !is_refused {
-            warn!(
-                status = status.as_u16(),
-                error = with_causes(&error.error),
-                said,
-                "a request to a model failed"
-            );
-        }
-        let wait = error.error.retry_after();
-        let headers = wait.map(|wait| (header::RETRY_AFTER, retry_after(wait)));
-        Self(Box::new(ApiErrorFields {
-            status: error.error.status(),
-            error: error.error.to_object(),
-            headers: headers.into_iter().collect(),
-            extras: error.error.extra_fields(),
-            airlock: error.airlock,
-        }))
+impl From<ErrorReply> for ApiError {
+    fn from(reply: ErrorReply) -> Self {
+        let ErrorReply { status, error, retry_after: wait, airlock, extra_fields } = reply;
+        let wait = wait.map(|wait| (header::RETRY_AFTER, retry_after(wait)));
+        let headers = wait.into_iter().collect();
+        Self(Box::new(ApiErrorFields { status, error, headers, airlock, extras: extra_fields }))
     }
 }
 

@@ -44,9 +44,10 @@ use super::{
     version::{HttpVersion, read_version},
 };
 
-/// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
-/// recommends at least 100 for browsers; here, requests run for minutes, and connections are
-/// bounded apart.
+/// Maximum number of requests in flight on one HTTP/2 connection. Each has a task, and a head of at most
+/// `server.max_header`: 4 MiB for a connection by default. `server.max_connections` bounds the
+/// connections. RFC 9113, section 6.5.2, recommends at least 100, for browsers that load pages; here,
+/// requests run for minutes.
 const MAX_STREAMS: u32 = 64;
 /// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
 /// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before

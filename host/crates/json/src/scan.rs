@@ -80,7 +80,7 @@ impl<'a, S: TokenSink> Scanner<'a, S> {
         Self { text, sink, at: 0, caps: *caps, cost: Cost::default(), innermost, outer, depth: 0 }
     }
 
-    pub(super) fn run(mut self) -> Result<Cost, Error> {
+    pub(super) fn run(&mut self) -> Result<Cost, Error> {
         // The growth of an array or object includes its values. The root has no parent, so it is
         // charged here.
         self.charge(charge::VALUE_BYTES)?;
@@ -345,7 +345,16 @@ impl<'a, S: TokenSink> Scanner<'a, S> {
         Ok(())
     }
 
+    #[inline]
     fn skip_spaces(&mut self) {
+        // Most tokens follow each other without a space, and there are five places where one may be.
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.skip_all_spaces();
+        }
+    }
+
+    #[inline(never)]
+    fn skip_all_spaces(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }

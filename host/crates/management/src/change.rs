@@ -127,17 +127,17 @@ impl ConfigState {
 
 /// A change that an operator wants.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedChange {
     /// The act, for the record.
     pub(crate) action: &'static str,
     pub(crate) kind: EntryKind,
     pub(crate) name: String,
-    pub(crate) content: Content,
+    pub(crate) content: ChangeContent,
 }
 
 /// Content of the element after the change.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum ChangeContent {
     /// This element.
     Element(Value),
     /// No element.
@@ -209,7 +209,7 @@ impl Service {
     pub(crate) async fn change(
         &self,
         actor: &Operator,
-        plan: impl Fn(&ConfigState) -> Result<Wanted>,
+        plan: impl Fn(&ConfigState) -> Result<RequestedChange>,
     ) -> Result<i64> {
         match self.store_change(&actor.into(), plan).await? {
             StoredChange::Made { id, kind } => {
@@ -225,7 +225,7 @@ impl Service {
     pub(crate) async fn store_change(
         &self,
         actor: &Actor,
-        plan: impl Fn(&ConfigState) -> Result<Wanted>,
+        plan: impl Fn(&ConfigState) -> Result<RequestedChange>,
     ) -> Result<StoredChange> {
         // The semaphore is never closed.
         let _turn = self.changing.acquire().await;
@@ -270,8 +270,12 @@ impl Service {
 
     /// Returns the entry that makes a wanted change. Fails if the configuration with it is not valid. The
     /// caller has a place.
-    async fn checked(&self, state: &ConfigState, wanted: &Wanted) -> Result<CheckedChange> {
-        if let Content::Reverted { change, .. } = wanted.content {
+    async fn checked(
+        &self,
+        state: &ConfigState,
+        wanted: &RequestedChange,
+    ) -> Result<CheckedChange> {
+        if let ChangeContent::Reverted { change, .. } = wanted.content {
             self.check_latest(change, wanted).await?;
         }
         let after = self.entry_value(state, wanted)?;
@@ -293,8 +297,8 @@ impl Service {
     /// Fails unless a change is the latest one of the wanted entry. An entry that is as the change has left it
     /// may have had another credential meanwhile. The state was read before: a change that comes after this
     /// check makes it outdated.
-    async fn check_latest(&self, change: i64, wanted: &Wanted) -> Result<()> {
-        let Wanted { kind, name, .. } = wanted;
+    async fn check_latest(&self, change: i64, wanted: &RequestedChange) -> Result<()> {
+        let RequestedChange { kind, name, .. } = wanted;
         if self.database().await?.latest_change(*kind, name).await? == Some(change) {
             return Ok(());
         }
@@ -324,16 +328,20 @@ impl Service {
         self.merged(all).await
     }
 
-    fn entry_value(&self, state: &ConfigState, wanted: &Wanted) -> Result<Option<EntryValue>> {
+    fn entry_value(
+        &self,
+        state: &ConfigState,
+        wanted: &RequestedChange,
+    ) -> Result<Option<EntryValue>> {
         let replaces = state.in_file(wanted.kind, &wanted.name);
         match &wanted.content {
-            Content::Absent => {
+            ChangeContent::Absent => {
                 Ok(replaces.is_some().then_some(EntryValue { replaces, document: None }))
             }
-            Content::Earlier(earlier) | Content::Reverted { before: earlier, .. } => {
+            ChangeContent::Earlier(earlier) | ChangeContent::Reverted { before: earlier, .. } => {
                 Ok(earlier.clone())
             }
-            Content::Element(value) => {
+            ChangeContent::Element(value) => {
                 self.check_secrets(wanted.kind, value)?;
                 let document = value.to_string();
                 if document.len() > MAX_DOCUMENT_BYTES {
@@ -407,7 +415,7 @@ async fn merge_unread(
 }
 
 /// Fails if the wanted change would have no effect, or if another entry would lose its effect by it.
-fn check_left_out(before: &[LeftOut], after: &[LeftOut], wanted: &Wanted) -> Result<()> {
+fn check_left_out(before: &[LeftOut], after: &[LeftOut], wanted: &RequestedChange) -> Result<()> {
     let before: BTreeSet<_> =
         before.iter().map(|left_out| (left_out.kind, &left_out.name)).collect();
     for left_out in after {

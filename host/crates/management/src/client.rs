@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     body,
-    change::{ConfigState, Content, StoredChange, Wanted},
+    change::{ChangeContent, ConfigState, RequestedChange, StoredChange},
     gateway::FirstConnection,
     refusal::{Result, conflict, forbidden, invalid, not_found, refusal},
     service::Service,
@@ -116,20 +116,30 @@ impl Service {
             });
             let name = state.name_to_remove(actor, EntryKind::Client, name, found)?;
             let action = "client.remove";
-            Ok(Wanted { action, kind: EntryKind::Client, name, content: Content::Absent })
+            Ok(RequestedChange {
+                action,
+                kind: EntryKind::Client,
+                name,
+                content: ChangeContent::Absent,
+            })
         });
         removing.await?;
         Ok(success("MCP client removed successfully"))
     }
 }
 
-fn plan_new(state: &ConfigState, name: &str, element: &Value) -> Result<Wanted> {
+fn plan_new(state: &ConfigState, name: &str, element: &Value) -> Result<RequestedChange> {
     if state.element(EntryKind::Client, name).is_some() {
         return Err(name_taken(name));
     }
     state.check_readable(EntryKind::Client, name)?;
-    let content = Content::Element(element.clone());
-    Ok(Wanted { action: "client.add", kind: EntryKind::Client, name: name.to_owned(), content })
+    let content = ChangeContent::Element(element.clone());
+    Ok(RequestedChange {
+        action: "client.add",
+        kind: EntryKind::Client,
+        name: name.to_owned(),
+        content,
+    })
 }
 
 pub(crate) fn plan_update(
@@ -137,7 +147,7 @@ pub(crate) fn plan_update(
     actor: &Operator,
     name: &str,
     sent: &Map<String, Value>,
-) -> Result<Wanted> {
+) -> Result<RequestedChange> {
     let (name, stored) = known(state, name)?;
     let mut element = stored.clone();
     for (member, value) in changed(stored, sent) {
@@ -164,8 +174,8 @@ pub(crate) fn plan_update(
             value => element[&member] = value,
         }
     }
-    let content = Content::Element(element);
-    Ok(Wanted { action: "client.update", kind: EntryKind::Client, name, content })
+    let content = ChangeContent::Element(element);
+    Ok(RequestedChange { action: "client.update", kind: EntryKind::Client, name, content })
 }
 
 /// Returns whether a list of excluded tools in the place of another one gives a tool back that needs no

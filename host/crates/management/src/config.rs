@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub use self::running::RunningSettings;
 use crate::{
     body,
-    change::{ConfigState, Content, Wanted},
+    change::{ChangeContent, ConfigState, RequestedChange},
     kind::LISTED,
     refusal::{Result, forbidden, invalid},
     service::Service,
@@ -67,9 +67,14 @@ impl Service {
         }
         for (key, value) in &wanted {
             let changing = self.change(actor, |_| {
-                let content = Content::Element(value.clone());
+                let content = ChangeContent::Element(value.clone());
                 let name = (*key).to_owned();
-                Ok(Wanted { action: "config.update", kind: EntryKind::Setting, name, content })
+                Ok(RequestedChange {
+                    action: "config.update",
+                    kind: EntryKind::Setting,
+                    name,
+                    content,
+                })
             });
             changing.await?;
         }

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::{
     body,
-    change::{ConfigState, Content, Wanted},
+    change::{ChangeContent, ConfigState, RequestedChange},
     kind::ListedKind,
     limit_members,
-    page::Page,
+    page::ListQuery,
     record::source,
     refusal::{Result, conflict, invalid, not_found},
     route::{LimitOwner, MAX_NAME_BYTES},
@@ -27,7 +27,7 @@ impl Service {
     /// Lists the elements of a kind.
     pub(crate) async fn list_elements(&self, listed: &ListedKind, query: &str) -> Result<Value> {
         let filters: &[&str] = if listed.kind == EntryKind::Team { &["customer_id"] } else { &[] };
-        let page = Page::parse(query, filters)?;
+        let page = ListQuery::parse(query, filters)?;
         let ListedKind { kind, many, .. } = *listed;
         let listing = self.shown(move |state| {
             let elements = page.select(state, kind).map(describe);
@@ -134,7 +134,7 @@ impl Service {
                 state.known(listed.kind, id, listed.title).map(|element| element.name.clone());
             let name = state.name_to_remove(actor, listed.kind, id, found)?;
             let action = listed.acts[2];
-            Ok(Wanted { action, kind: listed.kind, name, content: Content::Absent })
+            Ok(RequestedChange { action, kind: listed.kind, name, content: ChangeContent::Absent })
         });
         deleting.await?;
         Ok(json!({"message": format!("{} deleted successfully", listed.title)}))
@@ -174,12 +174,12 @@ fn wanted(
     action: &'static str,
     name: &str,
     mut members: Map<String, Value>,
-) -> Result<Wanted> {
+) -> Result<RequestedChange> {
     if listed.kind == EntryKind::VirtualMcp {
         name_clients(state, &mut members)?;
     }
-    let content = Content::Element(Value::Object(members));
-    Ok(Wanted { action, kind: listed.kind, name: name.to_owned(), content })
+    let content = ChangeContent::Element(Value::Object(members));
+    Ok(RequestedChange { action, kind: listed.kind, name: name.to_owned(), content })
 }
 
 /// Returns the members of an element with those of a request. What was sent as it is shown stays.

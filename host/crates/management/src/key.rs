@@ -16,11 +16,11 @@ use self::{
 };
 use crate::{
     body,
-    change::{ConfigState, Content, Wanted},
+    change::{ChangeContent, ConfigState, RequestedChange},
     key_value::{self, has_no_value, value_to_remove},
     limit_members::{self, BUDGET, BUDGETS, CALENDAR_ALIGNED, RATE_LIMIT},
     operators::no_randomness,
-    page::Page,
+    page::ListQuery,
     record::source,
     refusal::{Result, conflict, forbidden, invalid},
     route::LimitOwner,
@@ -122,7 +122,7 @@ impl Service {
 
     /// Lists the keys, without their values.
     pub(crate) async fn list_keys(&self, query: &str) -> Result<Value> {
-        let page = Page::parse(query, &FILTERS)?;
+        let page = ListQuery::parse(query, &FILTERS)?;
         let listing = self.shown(move |state| {
             let keys = page.select(state, EntryKind::VirtualKey).map(describe_element);
             page.document("virtual_keys", keys.collect())
@@ -178,7 +178,7 @@ impl Service {
         let deleting = self.change(actor, |state| {
             let name = name_to_delete(state, actor, id)?;
             let kind = EntryKind::VirtualKey;
-            Ok(Wanted { action: "key.delete", kind, name, content: Content::Absent })
+            Ok(RequestedChange { action: "key.delete", kind, name, content: ChangeContent::Absent })
         });
         let state = self.state().await?;
         let key = name_to_delete(&state, actor, id);
@@ -272,9 +272,9 @@ fn named_tools(row: &Value) -> Option<(String, Allowlist)> {
     Some((row["mcp_client_name"].as_str()?.to_owned(), tools))
 }
 
-fn wanted(action: &'static str, name: &str, element: Value) -> Wanted {
-    let content = Content::Element(element);
-    Wanted { action, kind: EntryKind::VirtualKey, name: name.to_owned(), content }
+fn wanted(action: &'static str, name: &str, element: Value) -> RequestedChange {
+    let content = ChangeContent::Element(element);
+    RequestedChange { action, kind: EntryKind::VirtualKey, name: name.to_owned(), content }
 }
 
 pub(crate) fn new_value() -> Result<Secret> {

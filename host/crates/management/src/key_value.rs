@@ -12,7 +12,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::{
-    change::{ConfigState, Content, StoredChange, Wanted, entry_content},
+    change::{ChangeContent, ConfigState, RequestedChange, StoredChange, entry_content},
     key::new_value,
     refusal::{Result, invalid, not_found},
     service::Service,
@@ -77,8 +77,13 @@ impl Service {
     /// Removes the credential of a key that was deleted. A key of this name gets another one.
     pub(crate) async fn forget_value(&self, actor: &Operator, key: &str) -> Result<()> {
         let forgetting = self.change(actor, |_| {
-            let content = Content::Earlier(None);
-            Ok(Wanted { action: "key.value.delete", kind: KIND, name: key.to_owned(), content })
+            let content = ChangeContent::Earlier(None);
+            Ok(RequestedChange {
+                action: "key.value.delete",
+                kind: KIND,
+                name: key.to_owned(),
+                content,
+            })
         });
         forgetting.await.map(drop)
     }
@@ -114,12 +119,12 @@ pub(crate) fn has_no_value(key: &Element) -> bool {
 }
 
 /// Plans a new credential, unless the key has one already.
-fn plan_new(state: &ConfigState, key: &str, document: &Value) -> Wanted {
+fn plan_new(state: &ConfigState, key: &str, document: &Value) -> RequestedChange {
     let content = match state.entry(KIND, key) {
-        Some(entry) => Content::Earlier(Some(entry_content(entry))),
-        None => Content::Element(document.clone()),
+        Some(entry) => ChangeContent::Earlier(Some(entry_content(entry))),
+        None => ChangeContent::Element(document.clone()),
     };
-    Wanted { action: "key.value.create", kind: KIND, name: key.to_owned(), content }
+    RequestedChange { action: "key.value.create", kind: KIND, name: key.to_owned(), content }
 }
 
 /// Plans another credential. The one before stays valid until `until`.
@@ -128,7 +133,7 @@ pub(crate) fn rotated(
     key: &str,
     digest: TokenDigest,
     until: Option<SystemTime>,
-) -> Result<Wanted> {
+) -> Result<RequestedChange> {
     let stored = state.entry(KIND, key).and_then(|entry| entry.document.as_deref());
     // It was written by this program.
     let stored: Value = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -143,6 +148,6 @@ pub(crate) fn rotated(
         document["previous_valid_until"] =
             humantime::format_rfc3339_seconds(until).to_string().into();
     }
-    let content = Content::Element(document);
-    Ok(Wanted { action: "key.rotate", kind: KIND, name: key.to_owned(), content })
+    let content = ChangeContent::Element(document);
+    Ok(RequestedChange { action: "key.rotate", kind: KIND, name: key.to_owned(), content })
 }

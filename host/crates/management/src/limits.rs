@@ -13,7 +13,7 @@ use self::describe::{budget, rate_limit};
 use crate::{
     body,
     change::ConfigState,
-    page::Page,
+    page::ListQuery,
     refusal::{Result, conflict, invalid, not_found},
     route::LimitOwner,
     service::Service,
@@ -55,7 +55,7 @@ enum OverrideMode {
 impl Service {
     /// Lists the budgets with what is used of them.
     pub(crate) async fn list_budgets(&self, query: &str) -> Result<Value> {
-        let page = Page::parse(query, &[])?;
+        let page = ListQuery::parse(query, &[])?;
         let limits = self.wanted_limits(&page, |measure| measure == Measure::Cost).await?;
         let states = self.states(&limits.iter().collect::<Vec<_>>()).await?;
         let describing = threads::run(&Tenant::GATEWAY, move || {
@@ -69,7 +69,7 @@ impl Service {
     /// Lists the other limits with what is used of them, those of one owner on the same requests and calls
     /// together.
     pub(crate) async fn list_rate_limits(&self, query: &str) -> Result<Value> {
-        let page = Page::parse(query, &[])?;
+        let page = ListQuery::parse(query, &[])?;
         let limits = self.wanted_limits(&page, |measure| measure != Measure::Cost).await?;
         let states = self.states(&limits.iter().collect::<Vec<_>>()).await?;
         let describing = threads::run(&Tenant::GATEWAY, move || {
@@ -84,7 +84,7 @@ impl Service {
     /// wait for the store have no place among those that read all of it.
     async fn wanted_limits(
         &self,
-        page: &Page,
+        page: &ListQuery,
         is_listed: fn(Measure) -> bool,
     ) -> Result<Vec<Limit>> {
         let mut limits = self.state().await?.merged.config.limits;
@@ -304,7 +304,7 @@ fn owner(limit: &Limit) -> Option<(EntryKind, &str)> {
 }
 
 /// Returns whether the owner of a limit is one that a list is to have.
-fn is_wanted(page: &Page, limit: &Limit) -> bool {
+fn is_wanted(page: &ListQuery, limit: &Limit) -> bool {
     page.matches(limit.owner_name.as_deref().unwrap_or_default())
 }
 

@@ -14,7 +14,7 @@ use airlock_store::entries::EntryKind;
 
 /// Part of a list that a query selects.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct ListQuery {
     limit: usize,
     offset: usize,
     /// Part of the name, in lower case. Empty for every name.
@@ -23,7 +23,7 @@ pub(crate) struct Page {
     filters: Vec<(&'static str, String)>,
 }
 
-impl Page {
+impl ListQuery {
     /// Reads a query, which may have these members as parameters. Fails if a number is invalid or a
     /// parameter is unknown.
     pub(crate) fn parse(query: &str, members: &[&'static str]) -> Result<Self> {
@@ -111,14 +111,14 @@ mod tests {
 
     #[test]
     fn a_page_has_the_selected_entries_and_the_number_of_all() {
-        let page = Page::parse("limit=2&offset=1&search=", &[]).expect("a page");
+        let page = ListQuery::parse("limit=2&offset=1&search=", &[]).expect("a page");
         let document = page.document("keys", (0..4).map(Value::from).collect());
         assert_eq!(
             document,
             json!({"keys": [1, 2], "count": 2, "total_count": 4, "limit": 2, "offset": 1})
         );
-        assert_eq!(Page::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT);
-        assert!(Page::parse("search=AB", &[]).expect("a page").matches("xaby"));
+        assert_eq!(ListQuery::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT);
+        assert!(ListQuery::parse("search=AB", &[]).expect("a page").matches("xaby"));
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             ("offset=-1", "Invalid offset parameter: must be non-negative"),
             ("limits=1", "unknown parameter \"limits\"; valid are `limit`, `offset` and `search`"),
         ] {
-            assert_eq!(Page::parse(query, &[]).expect_err("refused").message, message);
+            assert_eq!(ListQuery::parse(query, &[]).expect_err("refused").message, message);
         }
     }
 }

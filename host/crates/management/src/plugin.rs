@@ -29,10 +29,10 @@ use self::{
 };
 use crate::{
     body,
-    change::{ConfigState, Content, Wanted, components_full},
+    change::{ChangeContent, ConfigState, RequestedChange, components_full},
     client::{CONNECTING, known, plan_update},
     gateway::{Apply, NotApplied},
-    page::Page,
+    page::ListQuery,
     refusal::{Result, conflict, invalid, not_found, refusal},
     service::Service,
 };
@@ -68,7 +68,7 @@ struct Acceptance {
 impl Service {
     /// Lists the plugins of the file and of the store.
     pub(crate) async fn list_plugins(&self, query: &str) -> Result<Value> {
-        let page = Page::parse(query, &[])?;
+        let page = ListQuery::parse(query, &[])?;
         let gateway = self.gateway.clone();
         let listing = self.shown(move |state| {
             let plugins = state.elements(EntryKind::Client).filter(|element| {
@@ -147,8 +147,8 @@ impl Service {
         let changing = self.change(actor, |state| {
             check_same(state, &name, &element)?;
             let name = name.clone();
-            let content = Content::Element(wanted.clone());
-            Ok(Wanted { action: "plugin.accept", kind: EntryKind::Client, name, content })
+            let content = ChangeContent::Element(wanted.clone());
+            Ok(RequestedChange { action: "plugin.accept", kind: EntryKind::Client, name, content })
         });
         let id = changing.await?;
         if wanted["disabled"] != true
@@ -202,7 +202,7 @@ impl Service {
                 others.insert("wasm_config".to_owned(), wanted["wasm_config"].take());
             }
             let wanted = plan_update(state, actor, &name, &others)?;
-            Ok(Wanted { action: "plugin.update", ..wanted })
+            Ok(RequestedChange { action: "plugin.update", ..wanted })
         });
         changing.await?;
         let state = self.state().await?;
@@ -216,7 +216,12 @@ impl Service {
             let found = plugin(state, name).map(|(name, _)| name);
             let name = state.name_to_remove(actor, EntryKind::Client, name, found)?;
             let action = "plugin.remove";
-            Ok(Wanted { action, kind: EntryKind::Client, name, content: Content::Absent })
+            Ok(RequestedChange {
+                action,
+                kind: EntryKind::Client,
+                name,
+                content: ChangeContent::Absent,
+            })
         });
         let change = removing.await?;
         Ok(json!({"status": "success", "message": "plugin removed", "change": change}))
@@ -300,7 +305,11 @@ fn is_plugin(element: &Value) -> bool {
 }
 
 /// Plans that a component is offered under a name.
-fn plan_install(state: &ConfigState, name: &ClientName, digest: ComponentDigest) -> Result<Wanted> {
+fn plan_install(
+    state: &ConfigState,
+    name: &ClientName,
+    digest: ComponentDigest,
+) -> Result<RequestedChange> {
     let kind = EntryKind::Client;
     state.check_readable(kind, name.as_str())?;
     let existing = state.element(kind, name.as_str()).and_then(|element| element.value.as_ref());
@@ -323,8 +332,8 @@ fn plan_install(state: &ConfigState, name: &ClientName, digest: ComponentDigest)
     });
     stored.offered = (stored.accepted != Some(digest)).then_some(digest);
     stored.write(&mut element);
-    let content = Content::Element(element);
-    Ok(Wanted { action: "plugin.install", kind, name: name.to_string(), content })
+    let content = ChangeContent::Element(element);
+    Ok(RequestedChange { action: "plugin.install", kind, name: name.to_string(), content })
 }
 
 /// Returns the digest of the offered component. Fails if it is not the one that the operator has seen.

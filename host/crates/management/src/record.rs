@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::{
-    change::{ConfigState, Content, Wanted, changed_after, entry_content},
+    change::{ChangeContent, ConfigState, RequestedChange, changed_after, entry_content},
     page::number_from_zero,
     refusal::{Result, conflict, forbidden, invalid, not_found},
     service::Service,
@@ -89,8 +89,8 @@ impl Service {
             if current != after {
                 return Err(changed_after(&name, id));
             }
-            let content = Content::Reverted { change: id, before: before.clone() };
-            Ok(Wanted { action: "revert", kind, name: name.clone(), content })
+            let content = ChangeContent::Reverted { change: id, before: before.clone() };
+            Ok(RequestedChange { action: "revert", kind, name: name.clone(), content })
         });
         let made = reverting.await?;
         Ok(json!({"status": "success", "message": format!("change {id} reverted"), "change": made}))

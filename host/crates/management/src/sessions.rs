@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use crate::{
-    page::Page,
+    page::ListQuery,
     refusal::{Result, conflict, not_found},
     service::Service,
     timestamp::rfc3339,
@@ -35,7 +35,7 @@ impl Service {
 
     /// Lists the sessions of all operators, without their credentials.
     pub(crate) async fn list_sessions(&self, query: &str) -> Result<Value> {
-        let page = Page::parse(query, &[])?;
+        let page = ListQuery::parse(query, &[])?;
         let database = &self.settings.database;
         let oidc = self.settings.oidc.as_ref();
         let Some(oidc) = oidc.filter(|_| !database.location().is_missing_file()) else {

@@ -96,8 +96,13 @@ impl Connection {
         Err(connection.close(error).await)
     }
 
-    /// Returns the reason that the connection has ended, as soon as it is known.
-    async fn end(&mut self) -> ConnectionError {
+    /// Returns the reason that the connection has ended, as soon as it is known. The receiver must not
+    /// have told it already.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the receiver has told it.
+    pub async fn end(&mut self) -> ConnectionError {
         match timeout(END_PATIENCE, &mut self.receiver).await {
             Ok(Ok(reason)) => reason.into(),
             Ok(Err(_)) | Err(_) => ConnectionError::Closed,

@@ -75,11 +75,18 @@ impl From<ReceiveError> for ConnectionError {
 }
 
 impl ConnectionError {
-    /// Creates the error of a request that failed: that the operator has to log in, or else what
-    /// `otherwise` returns.
+    /// Creates the error of a request that failed: that the operator has to log in, that the
+    /// connection ended, or else what `otherwise` returns. Requests in flight, those that are being
+    /// written to a pipe, and the reader of the connection learn of its end at once, in any order,
+    /// and give the same reason.
     pub fn asked(error: AskError, otherwise: impl FnOnce(AskError) -> Self) -> Self {
         match error {
             AskError::Send(SendError::LoginNeeded(needed)) => Self::LoginNeeded(needed),
+            AskError::Lost | AskError::Send(SendError::Closed) => Self::Closed,
+            // The pipe broke.
+            AskError::Send(SendError::Failed(cause)) if cause.is::<std::io::Error>() => {
+                Self::Closed
+            }
             error => otherwise(error),
         }
     }
@@ -223,6 +230,18 @@ mod tests {
 
     fn closed(exit: ProcessExit) -> ConnectionFailure {
         ConnectionFailure { exit: Some(exit), ..ConnectionError::Closed.into() }
+    }
+
+    #[test]
+    fn the_end_of_a_connection_has_one_reason_whoever_learns_of_it_first() {
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let broken = SendError::Failed(Cause::from(broken));
+        for error in [AskError::Lost, SendError::Closed.into(), broken.into()] {
+            let error = ConnectionError::asked(error, ConnectionError::ListTools);
+            assert!(matches!(error, ConnectionError::Closed), "{error:?}");
+        }
+        let error = ConnectionError::asked(AskError::TooLarge, ConnectionError::ListTools);
+        assert!(matches!(error, ConnectionError::ListTools(_)), "{error:?}");
     }
 
     #[test]

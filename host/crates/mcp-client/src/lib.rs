@@ -99,7 +99,9 @@ pub use self::{
     logs::StderrLogs,
     pages::{ListPage, PagesUnread, ReadPages, read_pages},
     process::{Process, process_usage, resident_memory},
-    questions::{Again, Asked, Refused, TASK, question_response, read_asked},
+    questions::{
+        Refused, RequiredInput, ResumedRequest, TASK, question_response, read_required_input,
+    },
     settings::{
         Bounds, Framing, Lifecycle, Pinning, Protocol, Renewal, Restart, Settings, Timeouts,
     },

@@ -166,7 +166,7 @@ impl Link {
         method: &'static str,
         params: &Value,
     ) -> Result<(), SendError> {
-        let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
+        let text = message::notification(method, params);
         self.transport.send(Outgoing { text, kind: OutgoingKind::Notification(method) }).await
     }
 

@@ -37,7 +37,7 @@ const CANCELLED: &str = r#"{"action":"cancel"}"#;
 
 /// The questions in the result of a request to a modern server.
 #[derive(Debug)]
-pub struct Asked {
+pub struct RequiredInput {
     requests: Map<String, Value>,
     /// Name and value of the parameter that resumes the request.
     state: Option<(&'static str, String)>,
@@ -67,7 +67,7 @@ pub enum Refused {
 }
 
 /// Reads the result `input_required` of a modern server. Fails if it is malformed or over a bound.
-pub fn read_asked(result: &mut Map<String, Value>) -> Result<Asked, Refused> {
+pub fn read_required_input(result: &mut Map<String, Value>) -> Result<RequiredInput, Refused> {
     let requests = match result.remove("inputRequests") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(requests)) => requests,
@@ -86,12 +86,12 @@ pub fn read_asked(result: &mut Map<String, Value>) -> Result<Asked, Refused> {
     if requests.len() > MAX_QUESTIONS {
         return Err(Refused::TooLarge);
     }
-    Ok(Asked { requests, state })
+    Ok(RequiredInput { requests, state })
 }
 
 /// A request to a modern server that is to be sent once more.
 #[derive(Debug)]
-pub struct Again {
+pub struct ResumedRequest {
     keys: Vec<Asking>,
     /// Name and value of the parameter that resumes the request.
     state: Option<(&'static str, String)>,
@@ -109,7 +109,7 @@ struct Asking {
     kind: QuestionKind,
 }
 
-impl Asked {
+impl RequiredInput {
     /// Splits the questions from what is kept until they are answered. Fails if one of them is not
     /// permitted, or is malformed.
     pub fn split(
@@ -117,7 +117,7 @@ impl Asked {
         client: &ClientName,
         permitted: QuestionKinds,
         rounds: u32,
-    ) -> Result<(Vec<Question>, Again), Refused> {
+    ) -> Result<(Vec<Question>, ResumedRequest), Refused> {
         let mut questions = Vec::with_capacity(self.requests.len());
         let mut keys = Vec::with_capacity(self.requests.len());
         let mut bytes = 0;
@@ -136,11 +136,11 @@ impl Asked {
             keys.push(Asking { own, shown: question.key.clone(), kind: question.kind });
             questions.push(question);
         }
-        Ok((questions, Again { keys, state: self.state, rounds }))
+        Ok((questions, ResumedRequest { keys, state: self.state, rounds }))
     }
 }
 
-impl Again {
+impl ResumedRequest {
     /// Returns the parameters that resume the request, as JSON texts on one line. Fails if the
     /// caller refuses to answer a question that has no answer for that.
     pub fn parameters(&self, mut answers: Answers) -> Result<Vec<(&'static str, String)>, Refused> {
@@ -431,9 +431,9 @@ mod tests {
         assert_eq!(sent, Ok(vec![("inputResponses", expected.to_owned())]));
     }
 
-    fn asks(result: Value) -> Result<Asked, Refused> {
+    fn asks(result: Value) -> Result<RequiredInput, Refused> {
         let Value::Object(mut result) = result else { panic!("an object") };
-        read_asked(&mut result)
+        read_required_input(&mut result)
     }
 
     #[test]

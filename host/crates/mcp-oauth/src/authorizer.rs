@@ -90,7 +90,7 @@ impl Authorizer {
         let oauth = http.oauth.as_ref();
         let source = TokenSource {
             client: client.clone(),
-            brakes: stored.brakes(),
+            backoff: stored.backoff(),
             stored,
             outbound: OnceCell::new(),
             http: http.clone(),
@@ -162,7 +162,7 @@ impl Authorizer {
             return self.source.needs(LoginReason::Declined);
         }
         if let Some(refused) = refused {
-            self.source.brakes.reject(refused.token());
+            self.source.backoff.reject(refused.token());
         }
         self.source.needs(LoginReason::Rejected)
     }

@@ -13,10 +13,10 @@ use rustls::ClientConfig;
 use tokio::task::spawn_blocking;
 
 use super::{
+    keyed_permits::KeyedPermits,
     outbound::check_server,
     secrets::Secrets,
     settings::{Oauth, TokenExchange},
-    turns::Turns,
 };
 use airlock_core::secret::Secret;
 use airlock_egress::{GuardedResolver, tls};
@@ -32,8 +32,8 @@ const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// respond, keeps its thread.
 const MAX_READINGS: usize = 2;
 
-/// Turns of readings, by the URLs of the servers.
-static READINGS: LazyLock<Turns<String>> = LazyLock::new(|| Turns::new(MAX_READINGS));
+/// Permits for readings, by the URLs of the servers.
+static READINGS: LazyLock<KeyedPermits<String>> = LazyLock::new(|| KeyedPermits::new(MAX_READINGS));
 
 /// Reason that the settings of a server over HTTP can never work.
 #[derive(Debug, thiserror::Error)]

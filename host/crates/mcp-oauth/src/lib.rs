@@ -13,12 +13,12 @@
 //! | `login` | a login of the operator, up to the stored tokens; the preparation of any login |
 //! | `callback` | receives the redirect of the operator's browser |
 //! | `links`, `clients` | the links by which users log in; the OAuth clients that are registered for them |
-//! | `turns` | bounds what runs at once for each key |
+//! | `keyed_permits` | bounds what runs at once for each key |
 //! | `exchange`, `token_endpoint` | exchanges a code for tokens; requests to a token endpoint |
 //! | `tokens` | the response of a token endpoint, and the login that is made of it |
 //! | `logins` | the stored logins |
 //! | `authority` | the credentials of each request |
-//! | `authorizer`, `brakes` | the access token of each request; brakes on its renewal |
+//! | `authorizer`, `backoff` | the access token of each request; backoff of its renewal |
 //! | `refresh` | exchanges a refresh token for new tokens |
 //! | `user_headers` | the headers that users enter where no one logs in |
 //! | `token_exchange` | exchanges the access tokens of callers for those of a server |
@@ -36,12 +36,13 @@
 
 mod authority;
 mod authorizer;
-mod brakes;
+mod backoff;
 mod callback;
 mod challenge;
 mod clients;
 mod exchange;
 mod http_settings;
+mod keyed_permits;
 mod limits;
 mod links;
 mod login;
@@ -56,7 +57,6 @@ mod settings;
 mod token_endpoint;
 mod token_exchange;
 mod tokens;
-mod turns;
 mod user_headers;
 
 pub use self::{

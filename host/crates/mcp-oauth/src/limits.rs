@@ -8,5 +8,5 @@ pub const MAX_REASON_BYTES: usize = 2 << 10;
 /// of a request.
 pub const MAX_URL_BYTES: usize = 8 << 10;
 /// Maximum logins and links of users that a process remembers: each user of a server adds one. What is beyond them works
-/// without: a connection has brakes of its own, and a link is made anew.
+/// without: a connection has a backoff of its own, and a link is made anew.
 pub(super) const MAX_REMEMBERED: usize = 10_000;

@@ -33,10 +33,10 @@ use uuid::Uuid;
 use self::document::{LinkDocument, LinkHolder};
 use super::{
     clients::RegisteredClients,
+    keyed_permits::KeyedPermits,
     login::LoginError,
     logins::{Logins, LoginsUnavailable, login_id},
     server::LoginServer,
-    turns::Turns,
     user_headers::{self, BadUserHeaders},
 };
 use crate::limits::MAX_REMEMBERED;
@@ -128,11 +128,11 @@ struct LinkParts {
     acts: OnceLock<Acts>,
     clients: RegisteredClients,
     /// Tenants for which a link is looked for or made, so that calls at once get the same link.
-    offering: Turns<LoginId>,
+    offering: KeyedPermits<LoginId>,
     /// Links that are begun, one at a time each.
-    links_beginning: Turns<LinkDigest>,
+    links_beginning: KeyedPermits<LinkDigest>,
     /// Clients at whose servers logins are begun: each causes requests to other servers.
-    clients_beginning: Turns<String>,
+    clients_beginning: KeyedPermits<String>,
     /// The links that were offered last, with the time of each.
     offered: Mutex<HashMap<LoginId, (String, tokio::time::Instant)>>,
 }
@@ -145,9 +145,9 @@ impl LoginLinks {
             base: OnceLock::new(),
             acts: OnceLock::new(),
             clients: RegisteredClients::default(),
-            offering: Turns::new(1),
-            links_beginning: Turns::new(1),
-            clients_beginning: Turns::new(MAX_BEGINNING),
+            offering: KeyedPermits::new(1),
+            links_beginning: KeyedPermits::new(1),
+            clients_beginning: KeyedPermits::new(MAX_BEGINNING),
             offered: Mutex::default(),
         }))
     }

@@ -9,7 +9,7 @@ use http::HeaderName;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    brakes::{AllBrakes, Brakes},
+    backoff::{RefreshBackoff, RefreshBackoffs},
     http_settings::{HttpSettings, UserCredentials},
     settings::Oauth,
 };
@@ -36,13 +36,13 @@ pub enum LoginsUnavailable {
 #[derive(Clone)]
 pub struct Logins {
     database: LazyDatabase,
-    brakes: Arc<AllBrakes>,
+    backoff: Arc<RefreshBackoffs>,
 }
 
 impl Logins {
     /// Creates the logins that are kept in this database. Nothing is opened yet.
     pub fn new(database: LazyDatabase) -> Self {
-        Self { database, brakes: Arc::default() }
+        Self { database, backoff: Arc::default() }
     }
 
     /// Removes the operator's logins of a client. Returns whether there were any.
@@ -119,8 +119,8 @@ impl Logins {
 
     /// Returns the stored login with this name.
     pub fn stored(&self, id: LoginId) -> StoredLogin {
-        let brakes = self.brakes.for_login(&id);
-        StoredLogin { logins: self.clone(), id, session: OnceLock::new(), brakes }
+        let backoff = self.backoff.for_login(&id);
+        StoredLogin { logins: self.clone(), id, session: OnceLock::new(), backoff }
     }
 }
 
@@ -155,7 +155,7 @@ pub struct StoredLogin {
     id: LoginId,
     /// Session of the login that was read first, if it has a holder.
     session: OnceLock<String>,
-    brakes: Arc<Brakes>,
+    backoff: Arc<RefreshBackoff>,
 }
 
 impl StoredLogin {
@@ -228,9 +228,9 @@ impl StoredLogin {
         }
     }
 
-    /// Returns the brakes of the login, which all its connections share.
-    pub(super) fn brakes(&self) -> Arc<Brakes> {
-        self.brakes.clone()
+    /// Returns the backoff of the login, which all its connections share.
+    pub(super) fn backoff(&self) -> Arc<RefreshBackoff> {
+        self.backoff.clone()
     }
 
     /// Returns whether the login is that of one holder, and not the operator's.

@@ -26,13 +26,13 @@ use tracing::{error, info, warn};
 use self::kept::{KeptOutcome, KeptOutcomes};
 use super::{
     http_settings::{HttpSettings, InvalidSettings},
+    keyed_permits::KeyedPermits,
     logins::login_id,
     outbound::{Outbound, check_server},
     server::LoginServer,
     settings::{TokenAuthentication, TokenExchange},
     token_endpoint::{CLIENT_REFUSALS, TokenError, post},
     tokens::Tokens,
-    turns::Turns,
 };
 use airlock_core::{
     secret::Secret,
@@ -137,16 +137,16 @@ struct ExchangeParts {
     kept: KeptOutcomes,
     /// Users whose tokens are exchanged at one server, one token at a time: calls of one user at once share
     /// the result, and many tokens of one user do not take the turns of others.
-    users: Turns<LoginId>,
-    clients: Turns<ClientName>,
+    users: KeyedPermits<LoginId>,
+    clients: KeyedPermits<ClientName>,
 }
 
 impl Default for ExchangedTokens {
     fn default() -> Self {
         Self(Arc::new(ExchangeParts {
             kept: KeptOutcomes::default(),
-            users: Turns::new(1),
-            clients: Turns::new(MAX_EXCHANGING),
+            users: KeyedPermits::new(1),
+            clients: KeyedPermits::new(MAX_EXCHANGING),
         }))
     }
 }

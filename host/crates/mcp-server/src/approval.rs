@@ -179,11 +179,11 @@ fn read(answer: Option<&str>) -> Option<ApprovalOutcome> {
 pub(super) struct Seal {
     key: [u8; 32],
     /// States whose call was approved, by their tenants. Each counts once.
-    used: Mutex<HashMap<Tenant, BTreeSet<Spent>>>,
+    used: Mutex<HashMap<Tenant, BTreeSet<UsedApproval>>>,
 }
 
 /// A state that was used: its expiry and code.
-type Spent = (u64, [u8; 32]);
+type UsedApproval = (u64, [u8; 32]);
 
 /// Maximum approved states of one tenant that are remembered until they expire, after five
 /// minutes by default. None is forgotten earlier, because its call could then run again. A tenant
@@ -222,7 +222,7 @@ impl Seal {
     }
 
     /// Reads a state; `None` if it was not made for this question, or has expired.
-    fn open(&self, question: &ApprovalQuestion<'_>, state: &str) -> Option<Spent> {
+    fn open(&self, question: &ApprovalQuestion<'_>, state: &str) -> Option<UsedApproval> {
         let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
         let (head, mac) = state.split_first_chunk::<24>()?;
         let expires = u64::from_be_bytes(*head.first_chunk()?);
@@ -234,7 +234,7 @@ impl Seal {
 
     /// Uses a state for the call that was approved. Fails if it was used before, or if too many of the
     /// tenant, or of all, are remembered.
-    fn spend(&self, tenant: &Tenant, state: Spent) -> Result<(), RpcError> {
+    fn spend(&self, tenant: &Tenant, state: UsedApproval) -> Result<(), RpcError> {
         let mut used = self.used.lock();
         let expired = (now(), [0; 32]);
         used.retain(|_, own| {

@@ -234,12 +234,12 @@ impl OfferedCall<'_> {
         let view = toolbox.view_for(&self.client.selection);
         let origin = Origin::McpClient(approval);
         let budget = self.budget();
-        let hearing = dialog.hearing();
+        let capabilities = dialog.capabilities();
         let (caller, events) = if hears_events {
-            let (caller, events) = Caller::with_events(view, origin, budget, hearing);
+            let (caller, events) = Caller::with_events(view, origin, budget, capabilities);
             (caller, Some(events))
         } else {
-            (Caller::hearing(view, origin, budget, hearing), None)
+            (Caller::with_capabilities(view, origin, budget, capabilities), None)
         };
         // Without that mode, a script stops at each call that needs an approval.
         let caller = match self.service.approval(self.client) {

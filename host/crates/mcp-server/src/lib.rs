@@ -33,7 +33,6 @@
 //! | `metrics` | the times of requests and sessions |
 //! | `watch` | notices a change of a list |
 //! | `stdio` | one client over a pair of queues: stdin and stdout, or HTTP+SSE |
-//! | `bridge` | forwards messages between stdin and stdout and a running gateway |
 //!
 //! `rmcp` is not used here: its server loses a response whose stream was cut, lets one slow reader
 //! stop all streams of a session, bounds neither sessions nor what they hold, and drops every member
@@ -42,7 +41,6 @@
 
 mod answers;
 mod approval;
-mod bridge;
 mod call;
 mod dispatch;
 mod event_log;
@@ -71,10 +69,9 @@ mod trace;
 mod watch;
 
 pub use self::{
-    bridge::{BridgeSettings, run_bridge},
     event_log::EventReader,
     exchange::{Answer, Exchange, Outgoing},
-    meta::{Peer, client_name, initialized_name, named_version, names_version},
+    meta::{Peer, client_name, initialized_name},
     metrics::ServerTimes,
     owner::owner,
     relay::is_relayed,

@@ -23,7 +23,7 @@ pub(super) struct List {
 
 /// One page of a list.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page<'t> {
+pub(crate) struct ItemPage<'t> {
     /// The items, each as JSON, with commas between them.
     pub(crate) items: &'t str,
     /// Cursor of the next page; `None` on the last one.
@@ -64,7 +64,7 @@ impl List {
         &self,
         cursor: Option<&str>,
         is_key: impl Fn(&str) -> bool,
-    ) -> Result<Page<'_>, RpcError> {
+    ) -> Result<ItemPage<'_>, RpcError> {
         let Some(cursor) = cursor else { return Ok(self.page_from(0)) };
         let before = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok();
         let before = before.and_then(|before| String::from_utf8(before).ok());
@@ -75,17 +75,17 @@ impl List {
     }
 
     /// Returns the page that begins with the item at `first`.
-    fn page_from(&self, first: usize) -> Page<'_> {
+    fn page_from(&self, first: usize) -> ItemPage<'_> {
         // The comma before the first item is left out.
         let start = first.checked_sub(1).map_or(0, |before| self.end_of(before) + 1);
         let Some(rest) = self.items.get(first..).filter(|rest| !rest.is_empty()) else {
-            return Page { items: "", next: None };
+            return ItemPage { items: "", next: None };
         };
         let fitting = rest.iter().take(PAGE_ITEMS).take_while(|(_, end)| end - start <= PAGE_BYTES);
         let last = first + fitting.count().max(1) - 1;
         let has_more = last + 1 < self.items.len();
         let next = has_more.then(|| BASE64_URL_SAFE_NO_PAD.encode(self.items[last].0.as_bytes()));
-        Page { items: &self.text[start..self.end_of(last)], next }
+        ItemPage { items: &self.text[start..self.end_of(last)], next }
     }
 
     /// Returns where the text of the item at `index` ends.

@@ -1,6 +1,6 @@
 //! Reads the client of a request: from `_meta`, or from the parameters of `initialize`.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 pub(crate) use airlock_core::door::LogLevel;
 use airlock_core::tool::{QuestionKind, QuestionKinds};
@@ -8,11 +8,10 @@ use airlock_json::raw;
 use airlock_strings::{MAX_NAME_BYTES, cut, visible_line};
 use airlock_wire::{
     error::RpcError,
-    message::{MAX_REQUEST_ID_BYTES, Params},
+    message::{MAX_REQUEST_ID_BYTES, META_VERSION, Params},
     version::Version,
 };
 
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -38,7 +37,7 @@ impl Peer {
     /// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
     /// wrong type, or if the gateway does not speak the revision.
     pub fn modern(params: &Params) -> Result<Self, RpcError> {
-        let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
+        let named = params.version().ok_or_else(|| missing(META_VERSION, "a string"))?;
         let capabilities = params
             .meta(CAPABILITIES)
             .filter(|capabilities| capabilities.starts_with('{'))
@@ -78,16 +77,6 @@ pub(crate) fn log_level(member: &str, text: Option<&str>) -> Result<LogLevel, Rp
         let levels = LogLevel::ALL.map(LogLevel::as_str).join(", ");
         RpcError::invalid_params(format!("`{member}` must be one of {levels}"))
     })
-}
-
-/// Returns whether a request is of the modern era: its `_meta` names a revision.
-pub fn names_version(params: &Params) -> bool {
-    params.meta(VERSION).is_some()
-}
-
-/// Returns the revision that `_meta` names; `None` if it names none, or not as a string.
-pub fn named_version(params: &Params) -> Option<String> {
-    params.meta(VERSION).and_then(raw::string).map(Cow::into_owned)
 }
 
 fn missing(name: &str, expected: &str) -> RpcError {
@@ -151,7 +140,7 @@ mod tests {
     use crate::tests::params as read;
 
     fn params(version: &Value, capabilities: &Value) -> Params {
-        read(&json!({"_meta": {VERSION: version, CAPABILITIES: capabilities}}).to_string())
+        read(&json!({"_meta": {META_VERSION: version, CAPABILITIES: capabilities}}).to_string())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::{
     tasks::Task,
 };
 use airlock_core::{
-    door::Hearing,
+    door::CallerCapabilities,
     tool::{ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKinds},
 };
 use airlock_json::raw;
@@ -70,8 +70,8 @@ impl<'d> Dialog<'d> {
     }
 
     /// Returns the messages of sources that the client takes.
-    pub(super) fn hearing(&self) -> Hearing {
-        Hearing {
+    pub(super) fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             log_level: self.peer.log_level,
             questions: answerable(self.peer, self.outlet),
             session: self.outlet.session(),

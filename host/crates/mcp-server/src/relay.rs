@@ -90,7 +90,7 @@ impl Context<'_> {
         loop {
             let admitted = self.offering.view().admit(source, request.clone(), self.client.timeout);
             let relay = match admitted {
-                Ok(relay) => relay.hearing(dialog.hearing()),
+                Ok(relay) => relay.with_capabilities(dialog.capabilities()),
                 Err(error) => return Ok(Err(error)),
             };
             let ran = match dialog.take() {

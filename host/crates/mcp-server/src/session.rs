@@ -279,7 +279,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, McpSessionState> {
-        lock(&self.state)
+        self.state.lock()
     }
 }
 
@@ -359,10 +359,6 @@ impl Drop for Listening {
         state.listening -= 1;
         state.last_used = Instant::now();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +75,7 @@ pub struct ConnectionRequests(Arc<Mutex<RunningRequests>>);
 impl ConnectionRequests {
     /// Returns whether no request is running.
     pub fn is_empty(&self) -> bool {
-        lock(&self.0).is_empty()
+        self.0.lock().is_empty()
     }
 }
 
@@ -175,7 +175,7 @@ impl StdioClient {
     async fn request(&mut self, request: Request, memory: Charge) {
         let id = request.id.clone();
         let began = Instant::now();
-        let is_modern = meta::names_version(&request.params) || request.method == method::DISCOVER;
+        let is_modern = request.params.names_version() || request.method == method::DISCOVER;
         let name = method::metric_name(&request.method);
         let result = match request.method.as_str() {
             method::INITIALIZE if !is_modern => self.initialize(&request),
@@ -235,7 +235,7 @@ impl StdioClient {
     fn run(&mut self, request: Request, client: Requester, memory: Charge) -> Result<(), RpcError> {
         let id = request.id.clone();
         let cancel = self.settings.stop.child_token();
-        lock(&self.settings.requests.0).begin(&id, &cancel)?;
+        self.settings.requests.0.lock().begin(&id, &cancel)?;
         let service = self.service.latest();
         let ready = self.settings.ready.clone();
         let output = self.output.clone();
@@ -253,7 +253,7 @@ impl StdioClient {
             // Of a cancelled request no response is sent (section "Cancellation").
             let response = cancel.run_until_cancelled(guarded(&id, working)).await.flatten();
             // Before the response, which the client may answer with the next request.
-            lock(&running).end(&id);
+            running.lock().end(&id);
             if let Some(response) = response {
                 let response = if memory.grow(response.len()) {
                     response
@@ -269,7 +269,7 @@ impl StdioClient {
 
     fn notification(&mut self, notification: &Notification) {
         if let Some(id) = notification.cancelled() {
-            lock(&self.settings.requests.0).cancel(&id);
+            self.settings.requests.0.lock().cancel(&id);
         } else if notification.method == method::INITIALIZED {
             self.watch();
         }
@@ -330,8 +330,4 @@ async fn response(mut exchange: Exchange, output: &mpsc::Sender<String>) -> Opti
             Outgoing::Last(answer) => return Some(answer.text),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

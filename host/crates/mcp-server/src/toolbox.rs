@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    list::{List, Page},
+    list::{ItemPage, List},
     offers::Offering,
 };
 use airlock_catalog::{Catalog, Snapshot, SourceState, ToolSource};
@@ -150,7 +150,7 @@ impl Toolbox {
 
     /// Returns a page of the list of tools: the first one, or that after `cursor`. Fails if the
     /// cursor is not one of the gateway's.
-    pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Page<'_>, RpcError> {
+    pub(crate) fn page(&self, cursor: Option<&str>) -> Result<ItemPage<'_>, RpcError> {
         self.list().page(cursor, ToolName::is_valid)
     }
 

@@ -20,8 +20,9 @@ pub(super) use self::addresses::{Addresses, HostedMessages, Operation};
 use self::vendor::VendorPaths;
 use super::{
     BadProvider,
+    hosting::has_api,
     http::base_url,
-    settings::{Api, Hosting, Service},
+    settings::{Hosting, Service},
 };
 
 /// Returns the addresses of a service. Fails if its base URL cannot be used, or if its host does not
@@ -31,14 +32,7 @@ pub(super) fn addresses(
     service: &Service,
 ) -> Result<Arc<dyn Addresses>, BadProvider> {
     let base = base_url(provider, &service.base_url)?;
-    let is_hosted = match (&service.hosting, service.api) {
-        (Hosting::Vendor, _)
-        | (Hosting::Azure { .. }, Api::OpenAi)
-        | (Hosting::Bedrock { .. }, Api::Anthropic)
-        | (Hosting::Vertex { .. }, Api::Anthropic | Api::Gemini) => true,
-        (Hosting::Azure { .. } | Hosting::Bedrock { .. } | Hosting::Vertex { .. }, _) => false,
-    };
-    if !is_hosted {
+    if !has_api(&service.hosting, service.api) {
         return Err(BadProvider::Hosting { provider: provider.to_owned() });
     }
     match &service.hosting {

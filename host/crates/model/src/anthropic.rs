@@ -92,7 +92,7 @@ impl ServiceApi for Anthropic {
             });
             let MessagesRequest { body, betas } =
                 written.await.map_err(|error| error.into_model_error(client))?;
-            let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
+            let mut outgoing = client.outgoing(uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
             Ok(outgoing)
         })
@@ -105,8 +105,8 @@ impl ServiceApi for Anthropic {
         outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        delta_stream::decode::<ReplyReader>(client, response, outgoing, error_of, terms.held)
-            .boxed()
+        let reader = ReplyReader::default();
+        delta_stream::decode(client, response, outgoing, error_of, terms.held, reader).boxed()
     }
 
     fn list<'a>(

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::{
     Document, ReplyChunk,
-    document::{OWN_MEMBER, choices, finish_reason},
+    document::{choices, finish_reason},
 };
 use airlock_conversation::{
     Begin, Delta, Object, Reply,
     chat::{self, ChunkWriter},
 };
+use airlock_core::model_calls::EXTENSION;
 
 /// Writes a reply as chunks of a chat completion.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ fn is_last(chunk: &Object) -> bool {
 }
 
 fn describe(answer: &mut Object, airlock: Option<Object>) {
-    answer.extend(airlock.map(|airlock| (OWN_MEMBER.to_owned(), airlock.into())));
+    answer.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
 }
 
 fn to_line(chunk: Object) -> String {

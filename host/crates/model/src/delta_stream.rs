@@ -142,7 +142,7 @@ fn read_charged(
     if chunk.keep_growth(bytes, held) { Ok(chunk) } else { Err(UnreadReply::NoMemory) }
 }
 
-/// Reads the response to a request: a stream as one, and any other as a whole reply. Fails as [`HttpClient::receive`]
+/// Reads the response to a request with a new `reader`: a stream as one, and any other as a whole reply. Fails as [`HttpClient::receive`]
 /// and the reader do.
 pub(super) async fn decode<'a, R: EventReader>(
     client: &'a HttpClient,
@@ -150,8 +150,8 @@ pub(super) async fn decode<'a, R: EventReader>(
     outgoing: &EncodedRequest,
     error_of: ErrorOf,
     held: &Charge,
+    mut reader: R,
 ) -> Result<Response<'a>, ModelError> {
-    let mut reader = R::default();
     if outgoing.is_streamed && http::is_stream(&response) {
         let events = ServiceEvents::new(client, response, held.beside());
         return Ok(Response::streamed(DeltaStream::new(events, reader)));

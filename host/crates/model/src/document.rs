@@ -11,6 +11,7 @@ use super::{
 use airlock_conversation::{Object, chat};
 use airlock_core::{
     memory::Charge,
+    model_calls::EXTENSION,
     model_control::{ServiceTier, TokenUsage},
     threads::INLINE_BYTES,
 };
@@ -21,9 +22,6 @@ use airlock_strings::line_end;
 /// covers it. A stream has few documents in memory at a time.
 pub(super) const FREE_BYTES: usize = 16 << 10;
 
-/// Member of a response in which the gateway describes its work. It is removed from the responses
-/// of providers.
-pub const OWN_MEMBER: &str = "airlock";
 /// Member with the tokens.
 const USAGE: &str = "usage";
 /// Member that names the tier of service.
@@ -68,7 +66,7 @@ pub enum BadDocument {
 }
 
 impl Document {
-    /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
+    /// Reads an object, without the member [`EXTENSION`]. If its text and tree take more than
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
     pub fn read(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
@@ -151,15 +149,15 @@ impl Document {
         true
     }
 
-    /// Removes [`OWN_MEMBER`], which only the gateway may set, from the object and its `error`.
+    /// Removes [`EXTENSION`], which only the gateway may set, from the object and its `error`.
     fn remove_own(&mut self) {
         let error = self.object().get("error");
-        if error.is_some_and(|error| error.get(OWN_MEMBER).is_some()) {
+        if error.is_some_and(|error| error.get(EXTENSION).is_some()) {
             let error = self.object_mut().get_mut("error").and_then(Value::as_object_mut);
-            error.and_then(|error| error.shift_remove(OWN_MEMBER));
+            error.and_then(|error| error.shift_remove(EXTENSION));
         }
-        if self.object().contains_key(OWN_MEMBER) {
-            self.object_mut().shift_remove(OWN_MEMBER);
+        if self.object().contains_key(EXTENSION) {
+            self.object_mut().shift_remove(EXTENSION);
         }
     }
 

@@ -20,13 +20,16 @@ use airlock_conversation::{
     gemini::{self, ReplyReader},
     read::{Path, Untranslatable},
 };
-use airlock_core::memory::Charge;
+use airlock_core::{memory::Charge, model_control::ServiceTier};
 use airlock_json::object;
 
 /// Folder of models in the paths of the API, which names can have.
 const MODELS: &str = "models";
 /// Method that a listed model must have.
 const GENERATE: &str = "generateContent";
+/// Header of a response with the tier of service that was used, which may be another one than was asked for
+/// (ai.google.dev, "Priority inference").
+const SERVED_TIER: &str = "x-gemini-service-tier";
 
 /// The API at one service.
 #[derive(Debug)]
@@ -69,7 +72,7 @@ impl ServiceApi for Gemini {
             let GeminiRequest { path, body } =
                 written.await.map_err(|error| error.into_model_error(client))?;
             let uri = self.uri(&path, is_streamed);
-            client.outgoing(&uri, body, is_streamed, held)
+            client.outgoing(uri, body, is_streamed, held)
         })
     }
 
@@ -81,8 +84,10 @@ impl ServiceApi for Gemini {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            let decode = delta_stream::decode::<ReplyReader>;
-            let decoded = decode(client, response, outgoing, error_of, terms.held).await;
+            let reader = ReplyReader::with_tier(served_tier(response.headers()));
+            let held = terms.held;
+            let decoded =
+                delta_stream::decode(client, response, outgoing, error_of, held, reader).await;
             decoded.map_err(|error| with_credential(client, error))
         })
     }
@@ -133,6 +138,18 @@ fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> O
         Some(ReplyError::Reported { error, .. }) => error,
         _ => client.plain_error(status, body.and_then(service::error_message)),
     }
+}
+
+/// Returns the tier of service that the head of a response names, in the words of OpenAI's API; `None` if it names none
+/// that prices know.
+fn served_tier(headers: &HeaderMap) -> Option<String> {
+    let named = headers.get(SERVED_TIER)?.to_str().ok()?;
+    let name = match ServiceTier::parse(named)? {
+        ServiceTier::Standard => "default",
+        ServiceTier::Flex => "flex",
+        ServiceTier::Priority => "priority",
+    };
+    Some(name.to_owned())
 }
 
 /// Returns the error of a key that is not valid as one of the credential: Gemini reports it with the

@@ -53,7 +53,7 @@ use super::{
     BadProvider, Document, ModelError, Refusal, Service, TransportError,
     document::BadDocument,
     error::SAID_BYTES,
-    observer::{ExchangeObserver, Redaction, SentRequest},
+    observer::{ExchangeObserver, Redaction, SentRequest, without_secrets},
 };
 use airlock_conversation::Object;
 use airlock_core::{memory::Charge, secret::Secret, threads};
@@ -155,16 +155,16 @@ impl HttpClient {
         Redaction { secrets: self.secrets.clone(), tokens: self.tokens.load_full() }
     }
 
-    /// Redacts credentials in a short text.
+    /// Redacts credentials in a text that is whole. Takes no share of their lists: all threads change those counts.
     fn without_credentials(&self, text: String) -> String {
-        self.redaction().redact(text)
+        without_secrets(&self.tokens.load(), without_secrets(&self.secrets, text))
     }
 
     /// Creates the request that is sent. Memory for its text is held until it is dropped. Fails if
     /// there is none.
     pub(super) fn outgoing(
         &self,
-        uri: &Uri,
+        uri: Uri,
         mut body: Vec<u8>,
         is_streamed: bool,
         held: &Charge,
@@ -176,7 +176,7 @@ impl HttpClient {
             return Err(self.no_memory());
         }
         Ok(EncodedRequest {
-            uri: uri.clone(),
+            uri,
             headers: HeaderMap::new(),
             body: body.into(),
             is_streamed,
@@ -363,17 +363,24 @@ impl HttpClient {
     ) -> Result<Option<Document>, ModelError> {
         let caps = Caps::memory(reading.tree);
         let read = reading.read;
-        let redaction = self.redaction();
-        let length = body.text.len();
-        // An account of its own, because a thread continues after the request is dropped.
-        let own = held.beside();
-        let tenant = held.tenant();
-        let parsed = threads::read(&tenant, length, move || {
+        let parsed = if body.text.len() <= threads::INLINE_BYTES {
             let ResponseBody { text, _held } = body;
-            let text = String::from_utf8(text).map_err(|_| BadDocument::NoObject)?;
-            read(redaction.redact(text), &caps, &own)
-        });
-        match parsed.await {
+            let text = String::from_utf8(text).map_err(|_| BadDocument::NoObject);
+            text.and_then(|text| read(self.without_credentials(text), &caps, held))
+        } else {
+            let redaction = self.redaction();
+            // An account of its own, because a thread continues after the request is dropped.
+            let own = held.beside();
+            let tenant = held.tenant();
+            let reading = threads::run(&tenant, move || {
+                let ResponseBody { text, _held } = body;
+                let text = String::from_utf8(text).map_err(|_| BadDocument::NoObject)?;
+                read(redaction.redact(text), &caps, &own)
+            });
+            // Boxed: most responses are short, and the future would have room for the wait of a long one.
+            Box::pin(reading).await
+        };
+        match parsed {
             Ok(document) => Ok(Some(document)),
             Err(BadDocument::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),

@@ -13,6 +13,7 @@
 //! | `models` | the configured providers |
 //! | `backend` | the traits of a provider and of the API of a service |
 //! | `service` | a client of one service: its API, its keys and its attempts |
+//! | `hosting` | the properties of each host that depend on no request |
 //! | `address` | the URIs of the operations of an API at each host |
 //! | `signin` | the credential of a request: the last step before it is sent |
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
@@ -47,6 +48,7 @@ mod delta_stream;
 pub mod document;
 mod error;
 mod gemini;
+mod hosting;
 mod http;
 mod keys;
 mod listing;
@@ -76,6 +78,7 @@ pub use self::{
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
+    hosting::own_headers,
     http::reach::{Unreached, reach},
     metrics::ModelMetrics,
     models::Models,

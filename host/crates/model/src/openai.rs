@@ -53,7 +53,7 @@ impl OpenAi {
         let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
         let is_plain = options.is_none();
         let text = exchange.chat_text(TargetApi::Chat, options).await?;
-        let mut outgoing = client.outgoing(&uri, text, terms.is_streamed, terms.held)?;
+        let mut outgoing = client.outgoing(uri, text, terms.is_streamed, terms.held)?;
         outgoing.is_plain = is_plain;
         Ok(outgoing)
     }

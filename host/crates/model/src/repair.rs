@@ -26,7 +26,7 @@ pub struct Calls {
 
 #[derive(Debug, Default)]
 struct ChoiceCalls {
-    calls: Vec<Call>,
+    calls: Vec<RepairedCall>,
     /// Newest call by the index that the server sent.
     by_index: HashMap<u64, usize>,
     /// Call by the id that the server sent.
@@ -34,7 +34,7 @@ struct ChoiceCalls {
 }
 
 #[derive(Debug)]
-struct Call {
+struct RepairedCall {
     /// Id that the server sent; empty if none.
     sent_id: String,
     /// Id in the conversation.
@@ -208,7 +208,7 @@ impl ChoiceCalls {
         if !sent_id.is_empty() {
             self.by_id.insert(sent_id.clone(), at);
         }
-        self.calls.push(Call { sent_id, id, name: String::new(), has_arguments: false });
+        self.calls.push(RepairedCall { sent_id, id, name: String::new(), has_arguments: false });
     }
 }
 

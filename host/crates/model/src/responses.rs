@@ -69,7 +69,7 @@ impl ResponsesApi {
                 send::to_text(members, prompt, model.as_deref(), is_streamed, !is_plain)
             });
         let body = body.await.map_err(|error| error.into_model_error(client))?;
-        let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
+        let mut outgoing = client.outgoing(uri, body, terms.is_streamed, terms.held)?;
         outgoing.is_plain = is_plain;
         Ok(outgoing)
     }
@@ -93,8 +93,8 @@ impl ServiceApi for ResponsesApi {
         outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        delta_stream::decode::<ReplyReader>(client, response, outgoing, error_of, terms.held)
-            .boxed()
+        let reader = ReplyReader::default();
+        delta_stream::decode(client, response, outgoing, error_of, terms.held, reader).boxed()
     }
 
     fn list<'a>(

@@ -14,10 +14,13 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+#[cfg(any(feature = "bedrock", feature = "vertex"))]
+use super::settings::Hosting;
 use super::{
     BadProvider,
+    hosting::key_header,
     http::{SignIn, service_headers},
-    settings::{Api, CloudCredential, Hosting, Key, Service},
+    settings::{CloudCredential, Key, Service},
 };
 
 /// The headers of every request to a service, with a credential that is the same for all.
@@ -66,15 +69,9 @@ pub(super) fn sign_in(
     let Some(value) = &key.value else { return Ok(None) };
     let value = value.expose();
     let bearer = format!("Bearer {value}");
-    let credential = match (&service.hosting, service.api) {
-        (Hosting::Azure { .. }, _) => (HeaderName::from_static("api-key"), value),
-        (Hosting::Bedrock { .. } | Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) => {
-            (header::AUTHORIZATION, bearer.as_str())
-        }
-        (Hosting::Vendor, Api::Anthropic) => (HeaderName::from_static("x-api-key"), value),
-        (Hosting::Vendor, Api::Gemini) => (HeaderName::from_static("x-goog-api-key"), value),
-    };
-    let signed = SignedHeaders::new(provider, service, &key.name, credential)?;
+    let name = HeaderName::from_static(key_header(&service.hosting, service.api));
+    let value = if name == header::AUTHORIZATION { bearer.as_str() } else { value };
+    let signed = SignedHeaders::new(provider, service, &key.name, (name, value))?;
     Ok(Some(Box::new(signed)))
 }
 
@@ -115,6 +112,7 @@ fn with_cloud(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Api;
     use airlock_core::secret::Secret;
 
     #[test]

@@ -6,8 +6,9 @@ use std::time::Instant;
 use url::Url;
 
 use super::{
-    Api, Hosting, ModelError, Prompt, ReplyChunk, Service,
+    ModelError, Prompt, ReplyChunk, Service,
     document::{Document, choices, finish_reason},
+    hosting::vendor,
 };
 use airlock_conversation::{Delta, FinishReason, Object};
 use airlock_telemetry::{Span, names};
@@ -40,17 +41,10 @@ impl TracedService {
     pub(super) fn new(service: &Service) -> Self {
         let url = Url::parse(&service.base_url).ok();
         let host = url.as_ref().and_then(Url::host_str);
-        let vendor = match (&service.hosting, service.api) {
-            (Hosting::Azure { .. }, _) => "azure.ai.openai",
-            (Hosting::Bedrock { .. }, _) => "aws.bedrock",
-            (Hosting::Vertex { .. }, _) => "gcp.vertex_ai",
-            (Hosting::Vendor, Api::Anthropic) => "anthropic",
-            (Hosting::Vendor, Api::Gemini) => "gcp.gemini",
-            (Hosting::Vendor, Api::OpenAi) => {
-                let known = VENDORS.iter().find(|(known, _)| host == Some(*known));
-                known.map_or("openai", |(_, vendor)| *vendor)
-            }
-        };
+        let vendor = vendor(&service.hosting, service.api).unwrap_or_else(|| {
+            let known = VENDORS.iter().find(|(known, _)| host == Some(*known));
+            known.map_or("openai", |(_, vendor)| *vendor)
+        });
         let port = url.as_ref().and_then(Url::port_or_known_default);
         Self { vendor, address: host.map(str::to_owned).zip(port) }
     }
@@ -244,6 +238,7 @@ fn word(reason: &FinishReason) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Api, Hosting};
 
     #[test]
     fn a_reason_is_cut_before_it_is_kept() {

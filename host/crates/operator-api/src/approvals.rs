@@ -92,7 +92,7 @@ impl ApprovalTarget {
 }
 
 /// The calls about which a sender decides.
-struct Desk<'d> {
+struct ApprovalQueue<'d> {
     api: &'d OperatorApi,
     sender: &'d Sender,
     /// The operator with its credential; `None` for a caller.
@@ -103,7 +103,7 @@ struct Desk<'d> {
     calls: Approvals,
 }
 
-impl Desk<'_> {
+impl ApprovalQueue<'_> {
     /// Fails if the credential of an operator was revoked while the body of the request arrived.
     async fn confirm(&self) -> Result<(), ApiError> {
         match self.actor {
@@ -155,20 +155,20 @@ pub async fn run(
         Some(_) => database.all_approvals(),
         None => database.approvals(sender.tenant().scope()),
     };
-    let desk = Desk { api, sender, actor, operator, database, calls };
+    let queue = ApprovalQueue { api, sender, actor, operator, database, calls };
     match target {
-        ApprovalTarget::List => list(&desk, request, charge).await,
-        ApprovalTarget::Show => show(&desk, id, charge).await,
-        ApprovalTarget::Approve => decide_one(&desk, id, true, request, charge).await,
-        ApprovalTarget::Deny => decide_one(&desk, id, false, request, charge).await,
-        ApprovalTarget::ApproveSeveral => decide_several(&desk, request, charge).await,
+        ApprovalTarget::List => list(&queue, request, charge).await,
+        ApprovalTarget::Show => show(&queue, id, charge).await,
+        ApprovalTarget::Approve => decide_one(&queue, id, true, request, charge).await,
+        ApprovalTarget::Deny => decide_one(&queue, id, false, request, charge).await,
+        ApprovalTarget::ApproveSeveral => decide_several(&queue, request, charge).await,
     }
 }
 
 /// Lists a part of the calls: for an operator, those of scripts are behind the others. Its texts have a bounded
 /// size, so a list has room in the share of one caller.
 async fn list(
-    desk: &Desk<'_>,
+    queue: &ApprovalQueue<'_>,
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
@@ -176,21 +176,21 @@ async fn list(
     drop(request);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-    let page = desk.calls.list(limit, offset).await.map_err(|error| unavailable(&error))?;
+    let page = queue.calls.list(limit, offset).await.map_err(|error| unavailable(&error))?;
     let mut items: Vec<_> = page.calls.into_iter().map(WaitingItem::Call).collect();
     let mut has_more = page.has_more;
-    if !has_more && desk.operator.is_some() {
-        let count = desk.calls.count().await.map_err(|error| unavailable(&error))?;
+    if !has_more && queue.operator.is_some() {
+        let count = queue.calls.count().await.map_err(|error| unavailable(&error))?;
         let left = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(limit));
-        let scripts = desk.database.pending_run_calls(left, offset.saturating_sub(count)).await;
+        let scripts = queue.database.pending_run_calls(left, offset.saturating_sub(count)).await;
         let (scripts, goes_on) = scripts.map_err(|error| unavailable(&error))?;
         items.extend(scripts.into_iter().map(WaitingItem::Script));
         has_more = goes_on;
     }
-    let waiting_count = desk.waiting_count().await.map_err(|error| unavailable(&error))?;
+    let waiting_count = queue.waiting_count().await.map_err(|error| unavailable(&error))?;
     let bytes: usize = items.iter().map(WaitingItem::bytes).sum();
     charge.grow(bytes.saturating_mul(LIST_COPIES))?;
-    let mut describer = Describer::new(desk);
+    let mut describer = Describer::new(queue);
     let listed = work::on_tree(charge, move |_| {
         let data: Vec<_> = items.iter().map(|item| describer.describe(item)).collect();
         Ok(respond::json(&json!({
@@ -204,14 +204,18 @@ async fn list(
 }
 
 /// Shows one call, decided or not; of a script, with the script and its calls so far.
-async fn show(desk: &Desk<'_>, id: &str, charge: &RequestCharge) -> Result<Reply, ApiError> {
-    let item = desk.find(id).await?;
+async fn show(
+    queue: &ApprovalQueue<'_>,
+    id: &str,
+    charge: &RequestCharge,
+) -> Result<Reply, ApiError> {
+    let item = queue.find(id).await?;
     charge.grow(item.bytes().saturating_mul(LIST_COPIES))?;
-    let mut document = Describer::new(desk).describe(&item);
+    let mut document = Describer::new(queue).describe(&item);
     if let WaitingItem::Script(call) = &item {
-        let shown = desk.database.show_any_run(&call.run).await.map_err(|_| not_waiting(id))?;
+        let shown = queue.database.show_any_run(&call.run).await.map_err(|_| not_waiting(id))?;
         charge.grow(shown.bytes().saturating_mul(LIST_COPIES))?;
-        describe::add_script(&mut document, call, &shown, desk.sees_payloads());
+        describe::add_script(&mut document, call, &shown, queue.sees_payloads());
     }
     Ok(respond::json(&document))
 }

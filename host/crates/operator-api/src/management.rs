@@ -24,21 +24,14 @@ use airlock_http::{
 use airlock_ingress::{Ingress, RequestBody};
 use airlock_store::components::MAX_COMPONENT_BYTES;
 
-/// Paths of the API. Their methods and the rest of them are checked where they are answered.
-const PREFIXES: [&str; 19] = [
+/// Paths of the API. Their methods and the rest of them are checked where they are answered: each kind of elements has
+/// its path there.
+const PREFIXES: [&str; 11] = [
     "/api/plugins",
     "/api/session",
     "/api/sessions",
     "/api/operators",
-    "/api/governance/virtual-keys",
-    "/api/governance/teams",
-    "/api/governance/customers",
-    "/api/governance/roles",
-    "/api/governance/environments",
-    "/api/governance/budgets",
-    "/api/governance/rate-limits",
-    "/api/governance/model-configs",
-    "/api/governance/pricing-overrides",
+    "/api/governance",
     "/api/mcp/virtual-mcps",
     "/api/changes",
     "/api/settings",
@@ -138,7 +131,9 @@ pub async fn answer(
             return Err(upload_in_progress());
         };
         upload = Some(place);
-        component = Some(body::component(request, api.settings.bodies, charge).await?);
+        let received =
+            body::component(request, MAX_COMPONENT_BYTES, api.settings.bodies, charge).await?;
+        component = Some(received);
     } else if !is_empty {
         body = Some(Value::from(body::object(request, api.settings.bodies, charge).await?));
     }
@@ -242,7 +237,7 @@ mod tests {
             "/api/operators/a%2Fb",
             "/api/governance/virtual-keys/7/rotate",
             "/api/governance/teams/7/budgets/8/override",
-            "/api/governance/model-configs",
+            "/api/governance/unknown",
             "/api/mcp/client",
             "/api/mcp/client/weather",
             "/api/plugins",
@@ -252,6 +247,7 @@ mod tests {
         }
         for path in [
             "/api/sessionsx",
+            "/api/governancex",
             "/api/mcp/clients",
             "/api/mcp/client/weather/reload",
             "/v1/api/session",

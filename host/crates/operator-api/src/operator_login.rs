@@ -28,7 +28,7 @@ use super::{
 use airlock_core::{door::credential_digest, secret::Secret};
 use airlock_http::{
     auth::{BACKGROUND_HEADER, BROWSER_COOKIES, CSRF_HEADER, SESSION_COOKIES},
-    browser::{self, Page},
+    browser::{self, HtmlPage},
     respond::{ApiError, Reply},
 };
 use airlock_ingress::{Ingress, Parking, Peer, RequestBody, Seat};
@@ -181,7 +181,7 @@ async fn begin(
 ) -> Reply {
     let Ok(return_to) = return_to(query) else {
         let text = "The address to return to after the login is not a path of this gateway.";
-        return reply(StatusCode::BAD_REQUEST, &Page::of_text("Not logged in", text));
+        return reply(StatusCode::BAD_REQUEST, &HtmlPage::of_text("Not logged in", text));
     };
     let begun = match logins.begin(cookie(BROWSER_COOKIES, url, headers), return_to, peer).await {
         Ok(begun) => begun,
@@ -192,7 +192,7 @@ async fn begin(
     };
     location.set_sensitive(true);
     let text = "The browser goes on to the identity provider.";
-    let mut reply = reply(StatusCode::SEE_OTHER, &Page::of_text("Log in", text));
+    let mut reply = reply(StatusCode::SEE_OTHER, &HtmlPage::of_text("Log in", text));
     reply.headers_mut().insert(header::LOCATION, location);
     let name = name(BROWSER_COOKIES, url);
     let cookie = browser::set_cookie(name, begun.browser.expose(), BROWSER_SECONDS, is_secure(url));
@@ -215,7 +215,7 @@ async fn complete(
         Ok(opened) => opened,
         Err(refusal) => return refused(&refusal),
     };
-    let page = Page::of_text("You are logged in", &format!("As {}.", opened.name));
+    let page = HtmlPage::of_text("You are logged in", &format!("As {}.", opened.name));
     // A page, and not a redirect: for the browser, the request that follows a redirect still comes from the
     // provider, and `Sec-Fetch-Site` says so.
     let page = match opened.return_to {
@@ -305,7 +305,7 @@ fn refused(refusal: &OperatorLoginRefusal) -> Reply {
     } else {
         warn!(reason = %refusal, "an operator is not logged in");
     }
-    let mut reply = reply(status, &Page::of_text("Not logged in", text));
+    let mut reply = reply(status, &HtmlPage::of_text("Not logged in", text));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
     }
@@ -314,18 +314,18 @@ fn refused(refusal: &OperatorLoginRefusal) -> Reply {
 
 fn no_login() -> Reply {
     let text = "Operators of this gateway do not log in with a browser.";
-    reply(StatusCode::NOT_FOUND, &Page::of_text("No login", text))
+    reply(StatusCode::NOT_FOUND, &HtmlPage::of_text("No login", text))
 }
 
 fn too_many() -> Reply {
     let text = "Too many logins were begun from your network. Try again in a moment.";
-    let page = Page::of_text("Not logged in", text);
+    let page = HtmlPage::of_text("Not logged in", text);
     let mut reply = reply(StatusCode::TOO_MANY_REQUESTS, &page);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
     reply
 }
 
-fn reply(status: StatusCode, page: &Page) -> Reply {
+fn reply(status: StatusCode, page: &HtmlPage) -> Reply {
     let mut reply = browser::reply(status, page);
     // The URL of a redirect has a code. The pages have no form.
     let policy = HeaderValue::from_static("no-referrer");

@@ -17,7 +17,8 @@ use airlock_http::{
 };
 use airlock_json::{self as json, Caps};
 
-/// Maximum number of reports that are shown: each is read into memory.
+/// Maximum number of reports that are shown: each is read into memory, and has its place in one response. The longest
+/// are charged with 96 MiB of texts, and with their trees.
 const MAX_REPORTS: usize = 32;
 /// Maximum entries of the directory that are looked at, so that a path to another directory by mistake takes no time.
 const MAX_ENTRIES: usize = 1_000;

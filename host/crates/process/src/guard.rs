@@ -20,10 +20,10 @@ use crate::{
 const STACK_BYTES: usize = 256 << 10;
 
 /// Handle of the owner of a child. Dropping it has the guard kill all processes of the child.
-pub(crate) struct GuardHandle(mpsc::Sender<Order>);
+pub(crate) struct GuardHandle(mpsc::Sender<GuardCommand>);
 
-/// Order to a guard.
-enum Order {
+/// Command to a guard.
+enum GuardCommand {
     /// Remember the present descendants.
     Remember,
     /// Kill everything, then drop the sender.
@@ -34,14 +34,14 @@ impl GuardHandle {
     /// Has the guard remember the present descendants of the child.
     pub(crate) fn remember(&self) {
         // The guard waits for orders as long as this handle exists.
-        let _ = self.0.send(Order::Remember);
+        let _ = self.0.send(GuardCommand::Remember);
     }
 
     /// Kills all processes of the child that can be found, and waits for it. The child must not be
     /// reaped unless the system cannot tell its exit otherwise.
     pub(crate) async fn kill_all(&self) {
         let (done, is_done) = oneshot::channel();
-        if self.0.send(Order::Kill(done)).is_ok() {
+        if self.0.send(GuardCommand::Kill(done)).is_ok() {
             // The sender is dropped at the latest when the guard ends.
             let _ = is_done.await;
         }
@@ -68,7 +68,7 @@ fn guard(
     command: &Command,
     runtime: &Handle,
     handle: GuardHandle,
-    orders: &mpsc::Receiver<Order>,
+    orders: &mpsc::Receiver<GuardCommand>,
     started: oneshot::Sender<Result<(Child, Pipes), SpawnError>>,
 ) {
     platform::kill_strays();
@@ -84,8 +84,8 @@ fn guard(
     let _ = started.send(child);
     let done = loop {
         match orders.recv() {
-            Ok(Order::Remember) => reach.remember(),
-            Ok(Order::Kill(done)) => break Some(done),
+            Ok(GuardCommand::Remember) => reach.remember(),
+            Ok(GuardCommand::Kill(done)) => break Some(done),
             // The owner was dropped: it has killed the group, and the runtime may have reaped it.
             Err(_) => break None,
         }

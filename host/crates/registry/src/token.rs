@@ -15,7 +15,8 @@ use crate::{
     reference::is_loopback,
 };
 
-/// Maximum size of a response with a token, in bytes: it is read into memory before it is parsed.
+/// Maximum size of a response with a token, in bytes: it is read into memory before it is parsed, and the registry
+/// chooses its length. The token is sent in a header, for which most servers take 8 KiB.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
 /// A registry that asks for credentials.

@@ -87,7 +87,7 @@ impl ForwardedHead {
 }
 
 /// Another gateway, which has what a request refers to.
-pub struct Elsewhere {
+pub struct PeerGateway {
     /// The gateways of the store.
     pub replicas: Arc<Replicas>,
     /// Its URL.
@@ -96,7 +96,7 @@ pub struct Elsewhere {
     pub limit: Duration,
 }
 
-impl Elsewhere {
+impl PeerGateway {
     /// Reads the body of a request and sends the request to the other gateway, as [`Self::send`]. Fails
     /// also if the body is too large or does not arrive in time.
     pub async fn pass_on(

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use self::trust::ReplicaClient;
 pub use self::{
-    forward::{Elsewhere, ForwardedHead},
+    forward::{ForwardedHead, PeerGateway},
     trust::{BadReplicaTls, ReplicaTls},
 };
 use airlock_core::replica::ReplicaId;

@@ -6,7 +6,7 @@ use super::{ModelTools, RequestParts, Sender};
 use airlock_agent::{self as agent, RequestObserver, Run, TokenVisibility};
 use airlock_conversation::{Object, Wire};
 use airlock_core::{
-    door::{Caller, Hearing, Origin, ToolMode},
+    door::{Caller, CallerCapabilities, Origin, ToolMode},
     memory::MemoryBudget,
     request_memory::RequestCharge,
     tool::QuestionKinds,
@@ -54,12 +54,14 @@ impl RequestParts {
     pub fn start_chat(&self, sender: &Sender, chat: PreparedChat) -> Run {
         let PreparedChat { wire, prompt, is_streamed, wants_events, may_store, .. } = chat;
         let ModelTools { view, mut notes } = self.model_tools(sender, chat.tools);
-        let hearing = Hearing { questions: chat.questions, ..Hearing::default() };
+        let capabilities =
+            CallerCapabilities { questions: chat.questions, ..CallerCapabilities::default() };
         let (caller, reports) = if wants_events {
-            let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget, hearing);
+            let (caller, reports) =
+                Caller::with_events(view, Origin::Model, self.budget, capabilities);
             (caller, Some(reports))
         } else {
-            (Caller::hearing(view, Origin::Model, self.budget, hearing), None)
+            (Caller::with_capabilities(view, Origin::Model, self.budget, capabilities), None)
         };
         let caller = match &sender.program {
             Some(request) => caller.for_program(request.clone()),

@@ -8,7 +8,7 @@ use std::{
 use super::{Sender, ToolOptions, current::CurrentApprovals};
 use airlock_agent::{
     self as agent, ApprovalList, Approver, Run,
-    recall::{Keeper, Recall},
+    recall::{Recall, RecallWriter},
     results::Results,
 };
 use airlock_catalog::Catalog;
@@ -106,7 +106,7 @@ impl RequestParts {
 
     /// Returns the keeper of the calls that the client of a request does not see. `may_store` is
     /// false if nothing of the request may be stored.
-    pub fn keeper(&self, sender: &Sender, may_store: bool) -> Keeper {
+    pub fn keeper(&self, sender: &Sender, may_store: bool) -> RecallWriter {
         self.recall.keeper(sender.tenant(), may_store)
     }
 

@@ -38,8 +38,8 @@ impl Archive {
     }
 }
 
-/// A Response to store when it is complete.
-pub struct Deposit {
+/// A Response that is stored when it is complete.
+pub struct ResponseToStore {
     /// The store.
     pub archive: Arc<Archive>,
     /// Its owner.
@@ -54,7 +54,7 @@ pub struct Deposit {
     pub charge: RequestCharge,
 }
 
-impl Deposit {
+impl ResponseToStore {
     /// Returns the future that stores a complete Response. Its texts are made at once, so it does
     /// not borrow the Response.
     pub(super) fn save(self, response: &mut Object) -> BoxFuture<'static, Result<(), NotStored>> {

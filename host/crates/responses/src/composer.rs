@@ -7,8 +7,8 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{
-    archive::{Deposit, NotStored},
-    translate::{Call, Echo, Groups, Writer},
+    archive::{NotStored, ResponseToStore},
+    translate::{Echo, GatewayCall, Groups, Writer},
 };
 use airlock_agent::{
     CallEnded, CallStarted, Completion, EXTENSION, Event, recall::items::OutputKeeper,
@@ -51,7 +51,7 @@ pub struct Composer {
     /// The caller, whose view has the sources of the tools.
     caller: Caller,
     /// `None` if the Response is not to be stored.
-    deposit: Option<Deposit>,
+    deposit: Option<ResponseToStore>,
     /// Keeps the calls that ran here; `None` if they are not kept.
     keeper: Option<OutputKeeper>,
     charge: RequestCharge,
@@ -75,7 +75,7 @@ impl Composer {
         id: &str,
         echo: Echo,
         caller: Caller,
-        deposit: Option<Deposit>,
+        deposit: Option<ResponseToStore>,
         keeper: Option<OutputKeeper>,
         charge: RequestCharge,
     ) -> Self {
@@ -143,6 +143,7 @@ impl Composer {
         match event {
             Event::Chunk(chunk) => {
                 let deltas = chunk.into_deltas();
+                let continues = deltas.iter().all(|delta| self.writer.continues(delta));
                 let content: usize = deltas.iter().map(content_bytes).sum();
                 self.charge.grow(content)?;
                 self.open_bytes = self.open_bytes.saturating_add(content / OUTPUT_COPIES);
@@ -154,7 +155,12 @@ impl Composer {
                 self.writer.deltas(deltas, out);
                 self.charge.give_back(room);
                 self.check_items(before)?;
-                self.charge.grow((out.len() - events).saturating_mul(EVENT_BYTES))?;
+                let events = (out.len() - events).saturating_mul(EVENT_BYTES);
+                self.charge.grow(events)?;
+                if !continues {
+                    // Of a part with a letter, its object is most of what is copied.
+                    self.open_bytes = self.open_bytes.saturating_add(events / OUTPUT_COPIES);
+                }
             }
             Event::Started(started) => {
                 self.hold(started.arguments.len())?;
@@ -179,7 +185,7 @@ impl Composer {
             }
             Event::Round { .. } => self.writer.round_ended(out),
             Event::Done(completion) => self.complete(*completion, out),
-            Event::Failed(error) => return Err((*error).into()),
+            Event::Failed(error) => return Err(error.into_error_reply().into()),
             // The API has no events for them, and OpenAI's clients fail on events that they do not
             // know.
             Event::Progress { .. } | Event::Partial { .. } => {}
@@ -229,7 +235,7 @@ impl Composer {
         let CallStarted { tool_call_id, name, arguments, extra } = started;
         let entry = self.caller.view().find(&Origin::Model, name);
         let client = entry.and_then(|entry| entry.tool.client.as_ref());
-        let call = Call {
+        let call = GatewayCall {
             tool_call_id,
             server_label: client.map_or(OWN_LABEL, |client| client.as_str()),
             name,
@@ -345,6 +351,23 @@ mod tests {
         drop(held);
         let after = composing.await.expect("room");
         assert!(after.writer.has_open_items(), "the call is open");
+    }
+
+    #[test]
+    fn an_item_of_many_short_parts_is_not_closed_on_a_worker() {
+        let (mut composer, _charge) = composer(usize::MAX);
+        let call = Event::Chunk(vec![call_delta()].into());
+        for _ in 0..100 {
+            let refusal = Delta::Refusal { choice: 0, text: "n".to_owned() };
+            composer.add(text(1), &mut Vec::new()).expect("room");
+            composer.add(Event::Chunk(vec![refusal].into()), &mut Vec::new()).expect("room");
+        }
+        assert!(composer.work_bytes(&call) > INLINE_BYTES, "{}", composer.work_bytes(&call));
+        let (mut plain, _charge) = self::composer(usize::MAX);
+        for _ in 0..100 {
+            plain.add(text(1), &mut Vec::new()).expect("room");
+        }
+        assert!(plain.work_bytes(&call) <= INLINE_BYTES, "one text has one part");
     }
 
     fn text(bytes: usize) -> Event {

@@ -10,15 +10,15 @@ const DEFAULT_LIMIT: usize = 20;
 /// Maximum number of items on a page, as in OpenAI's API reference.
 const MAX_LIMIT: usize = 100;
 
-/// The page that a query asks for.
+/// The items that a query asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ItemsQuery {
     limit: usize,
     is_ascending: bool,
     after: Option<String>,
 }
 
-impl Page {
+impl ItemsQuery {
     /// Reads a query. Fails if `limit` or `order` is invalid. Other parameters than these and
     /// `after` are ignored.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
@@ -99,7 +99,9 @@ mod tests {
 
     fn page(query: &str) -> Value {
         let items = (0..5).map(|n| json!({"type": "message", "content": n})).collect();
-        Page::parse(query).and_then(|page| page.select(items, "resp_1")).expect("a good query")
+        ItemsQuery::parse(query)
+            .and_then(|page| page.select(items, "resp_1"))
+            .expect("a good query")
     }
 
     fn contents(page: &Value) -> Vec<u64> {
@@ -129,7 +131,7 @@ mod tests {
             ("order=up", "order"),
             ("after=x", "after"),
         ] {
-            let page = Page::parse(query).and_then(|page| page.select(Vec::new(), "resp_1"));
+            let page = ItemsQuery::parse(query).and_then(|page| page.select(Vec::new(), "resp_1"));
             let error = page.expect_err("a bad query").into_body();
             assert_eq!(error["error"]["param"], param, "{query}");
         }

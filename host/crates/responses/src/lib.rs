@@ -27,7 +27,7 @@ mod stream;
 mod translate;
 
 pub use self::{
-    archive::{Archive, Deposit},
+    archive::{Archive, ResponseToStore},
     composer::Composer,
     stored::StoredResponses,
     stream::ResponseStream,

@@ -38,7 +38,7 @@ impl ResponseStream {
     /// Waits for the first event of the loop. Fails if the request fails before it, so that the
     /// failure has a status of its own.
     pub async fn begin(mut run: Run, composer: Composer) -> Result<Self, ApiError> {
-        run.begin().await.map_err(|error| *error)?;
+        run.begin().await.map_err(|error| error.into_error_reply())?;
         let waiting = VecDeque::new();
         let mut this = Self { run, composer: None, work: None, waiting, has_ended: false };
         let bytes = composer.response_bytes();

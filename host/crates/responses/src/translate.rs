@@ -25,7 +25,7 @@ mod output;
 mod reasoning;
 mod request;
 
-pub(super) use self::output::{Call, Writer};
+pub(super) use self::output::{GatewayCall, Writer};
 pub use self::{
     builtin::{BuiltinTools, Groups, dropped_type},
     echo::Echo,

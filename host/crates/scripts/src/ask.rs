@@ -46,7 +46,7 @@ pub(super) fn is_approver(chain: &Chain) -> bool {
 /// Returns whether the caller takes a question about the calls of a script.
 pub(super) fn can_be_asked(chain: &Chain) -> bool {
     matches!(chain.starter(), Origin::McpClient(Approval::Given | Approval::ByPerson))
-        && chain.heard().questions.has(QuestionKind::Form)
+        && chain.capabilities().questions.has(QuestionKind::Form)
 }
 
 /// Returns the end of a script that has stopped for a decision: the question, if the caller can be

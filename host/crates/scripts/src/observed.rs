@@ -44,7 +44,8 @@ const ALL_SAMPLED: u64 = 32;
 const MAX_TEXT: usize = 64 << 10;
 /// Limit on the memory of the tree of such a text, which dense JSON takes 150 times its length for.
 const TEXT_CAPS: json::Caps = json::Caps::memory(4 << 20);
-/// Maximum number of samples that wait to be read, of all tenants. Further ones are dropped.
+/// Maximum number of samples that wait to be read, of all tenants: one task reads them, and results come from all
+/// calls. Further ones are dropped. Those that are text take [`MAX_TEXT`] each.
 const MAX_WAITING: usize = 64;
 /// Maximum memory of the shapes of one tenant, and of all of them, in bytes. Beyond the first,
 /// further tools are not observed; beyond the second, tenants that were not seen for long are

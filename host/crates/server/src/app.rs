@@ -36,7 +36,7 @@ use airlock_ingress::Ingress;
 use airlock_mcp_server::{McpService, Sessions};
 use airlock_model::Models;
 use airlock_operator_api::OperatorApi;
-use airlock_replicas::{Elsewhere, Replicas};
+use airlock_replicas::{PeerGateway, Replicas};
 use airlock_requests::{RequestParts, Sender};
 use airlock_responses::Archive;
 use airlock_scripts::runs::Runs;
@@ -266,14 +266,14 @@ impl App {
         &self,
         owner: Option<ReplicaId>,
         headers: &HeaderMap,
-    ) -> Result<Option<Elsewhere>, ApiError> {
+    ) -> Result<Option<PeerGateway>, ApiError> {
         let Some(replicas) = self.replicas() else { return Ok(None) };
         let Some(url) = replicas.elsewhere(owner, headers).await? else { return Ok(None) };
         let Budget { script, deadline, .. } = self.parts.budget;
         let most = script.max(deadline);
         // Answers of the client do not count as time of the call.
         let limit = options::timeout(headers, most)? + ANSWER_TIMEOUT;
-        Ok(Some(Elsewhere { replicas: replicas.clone(), url, limit }))
+        Ok(Some(PeerGateway { replicas: replicas.clone(), url, limit }))
     }
 
     /// The gateways that share the store; `None` if requests are not forwarded to them.

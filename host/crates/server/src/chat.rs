@@ -45,8 +45,8 @@ pub(super) async fn complete(
     app.parts.recall.restore_messages(&tenant, &mut body, charge.grower()).await?;
     let is_streamed = options::flag(&body, "stream")?;
     let options = options.overridden_by(&options::take_extension(&mut body)?);
+    let includes_usage = options::includes_usage(&body)?;
     app.parts.wait_for_sources(sender).await;
-    let includes_usage = options::includes_usage(&body);
     let chat = PreparedChat {
         wire: Wire::Chat,
         may_store: body.get("store") != Some("false"),
@@ -67,11 +67,11 @@ pub(super) async fn complete(
         let stream = ChatStream::begin(run, form, options.events, charge.clone()).await?;
         respond::events(events::parts(stream))
     } else {
-        let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
+        let completion = run.finish().await.map_err(|error| error.into_error_reply())?;
         let answer = completion.answer.expect("it was not streamed");
         let airlock = completion.airlock;
         let text = work::on_tree(charge, move |_| Ok(answer.into_chat(airlock).into_text()));
         respond::json_text(text.await?)
     };
-    Ok(respond::answered_by(&answering, reply))
+    Ok(respond::answered_by(answering.provider(), answering.cost(), reply))
 }

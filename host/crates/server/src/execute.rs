@@ -32,7 +32,7 @@ use airlock_agent::{
 use airlock_conversation::Object;
 use airlock_core::door::log_call;
 use airlock_core::{
-    door::{CallId, Caller, Hearing, Ledger, Origin},
+    door::{CallId, Caller, CallerCapabilities, Ledger, Origin},
     replica::ReplicaId,
     request_memory::RequestCharge,
     threads,
@@ -149,9 +149,13 @@ fn result_bytes(output: &ToolOutput) -> usize {
 
 /// Returns the caller of a request. The request approves its call.
 fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
-    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
+    let capabilities = CallerCapabilities {
+        questions: QuestionKinds::ELICITATION,
+        ..CallerCapabilities::default()
+    };
     let budget = app.parts.budget.within(timeout);
-    let caller = Caller::hearing(app.parts.view(sender), Origin::Caller, budget, hearing);
+    let caller =
+        Caller::with_capabilities(app.parts.view(sender), Origin::Caller, budget, capabilities);
     match &app.parts.runs {
         Some(runs) if runs.settings().approves_whole_scripts => caller.approving_scripts(),
         _ => caller,
@@ -185,7 +189,7 @@ async fn make(
 /// Returns the message with the result of a call, for a model if there is a presenter.
 fn success(
     output: ToolOutput,
-    presenter: Option<&Presenter<'_>>,
+    presenter: Option<&Presenter>,
     airlock: &mut Object,
 ) -> ResultMessage {
     if presenter.is_some() || output.has_more_than_text() {
@@ -202,7 +206,7 @@ fn success(
 fn failure(
     name: &str,
     error: &CallError,
-    presenter: Option<&Presenter<'_>>,
+    presenter: Option<&Presenter>,
     airlock: &mut Object,
 ) -> Result<ResultMessage, ApiError> {
     match error.details() {

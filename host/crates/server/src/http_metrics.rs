@@ -8,7 +8,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use futures_util::StreamExt as _;
@@ -94,8 +94,8 @@ impl HttpMetrics {
 
     /// Begins to observe a request. It counts as cancelled if the value is dropped.
     pub(super) fn begin(&self, route: &'static str) -> ObservedRequest<'_> {
-        let active = Some(ActiveRequest::new(self.active.clone()));
-        ObservedRequest { metrics: self, route, began: Instant::now(), active }
+        self.active.inc();
+        ObservedRequest { metrics: self, route, began: Instant::now(), is_active: true }
     }
 }
 
@@ -104,59 +104,68 @@ pub(super) struct ObservedRequest<'m> {
     metrics: &'m HttpMetrics,
     route: &'static str,
     began: Instant,
-    /// `None` once the request has ended.
-    active: Option<ActiveRequest>,
+    /// False once there is a response.
+    is_active: bool,
 }
 
 impl ObservedRequest<'_> {
-    /// Counts the request with its response. A streamed one is active until its end.
-    pub(super) fn end(mut self, reply: Reply) -> Reply {
-        let active = self.active.take();
+    /// Returns the time since the beginning.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Counts the request with its response, which was ready after `duration`. A streamed one is active until its end.
+    pub(super) fn end(mut self, reply: Reply, duration: Duration) -> Reply {
+        self.is_active = false;
         let class = usize::from(reply.status().as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        self.observe(|times| &times.ended[class]);
-        let sent = self.metrics.sent.clone();
+        self.observe(|times| &times.ended[class], duration);
+        let HttpMetrics { active, sent, .. } = self.metrics;
+        // Neither is shared for a response that is whole: all threads would change the counts of the shares.
         reply.map(|payload| match payload {
             Payload::Whole(body) => {
                 sent.inc_by(body.len() as u64);
+                active.dec();
                 Payload::Whole(body)
             }
-            Payload::Stream(parts) => Payload::Stream(Box::pin(parts.inspect(move |part| {
-                let _ = &active;
-                sent.inc_by(part.len() as u64);
-            }))),
+            Payload::Stream(parts) => {
+                let active = ActiveStream(active.clone());
+                let sent = sent.clone();
+                Payload::Stream(Box::pin(parts.inspect(move |part| {
+                    let _ = &active;
+                    sent.inc_by(part.len() as u64);
+                })))
+            }
         })
     }
 }
 
 impl ObservedRequest<'_> {
-    fn observe(&self, choose: impl FnOnce(&RouteTimes) -> &OnceLock<Histogram>) {
+    fn observe(
+        &self,
+        choose: impl FnOnce(&RouteTimes) -> &OnceLock<Histogram>,
+        duration: Duration,
+    ) {
         // `==` compares the lengths first, and few templates have the same.
         let known = TEMPLATES.iter().position(|route| *route == self.route);
         let Some(times) = known.and_then(|at| self.metrics.routes.get(at)) else { return };
         let times = choose(times).get_or_init(|| Histogram::new(BOUNDS_SECONDS));
-        times.observe(self.began.elapsed().as_secs_f64());
+        times.observe(duration.as_secs_f64());
     }
 }
 
 impl Drop for ObservedRequest<'_> {
     fn drop(&mut self) {
-        if self.active.is_some() {
-            self.observe(|times| &times.cancelled);
+        if self.is_active {
+            self.observe(|times| &times.cancelled, self.elapsed());
+            self.metrics.active.dec();
         }
     }
 }
 
-/// One of the requests that are active, until it is dropped.
-struct ActiveRequest(Gauge);
+/// A streamed response, which is one of the active requests until it is dropped.
+struct ActiveStream(Gauge);
 
-impl ActiveRequest {
-    fn new(active: Gauge) -> Self {
-        active.inc();
-        Self(active)
-    }
-}
-
-impl Drop for ActiveRequest {
+impl Drop for ActiveStream {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -244,7 +253,7 @@ mod tests {
         {
             let mut reply = Response::new(Payload::Whole(Bytes::from_static(b"four")));
             *reply.status_mut() = status;
-            metrics.begin(route).end(reply);
+            metrics.begin(route).end(reply, Duration::ZERO);
         }
         let text = shown(&metrics);
         for line in [
@@ -261,7 +270,8 @@ mod tests {
     #[test]
     fn a_request_whose_client_leaves_is_cancelled_and_no_other_is() {
         let metrics = HttpMetrics::new();
-        drop(metrics.begin("/mcp").end(Response::new(Payload::Whole(Bytes::new()))));
+        let reply = Response::new(Payload::Whole(Bytes::new()));
+        drop(metrics.begin("/mcp").end(reply, Duration::ZERO));
         drop(metrics.begin("/mcp"));
         let text = shown(&metrics);
         for labels in [r#"status="2xx""#, r#"error_type="cancelled""#] {
@@ -277,9 +287,8 @@ mod tests {
         let metrics = HttpMetrics::new();
         let parts = stream::iter([Bytes::from_static(b"one"), Bytes::from_static(b"two")]);
         let reply = Response::new(Payload::Stream(Box::pin(parts)));
-        let Payload::Stream(mut parts) = metrics.begin("/mcp").end(reply).into_body() else {
-            panic!("it is streamed")
-        };
+        let reply = metrics.begin("/mcp").end(reply, Duration::ZERO);
+        let Payload::Stream(mut parts) = reply.into_body() else { panic!("it is streamed") };
         assert!(parts.next().await.is_some());
         assert_eq!((metrics.active.get(), metrics.sent.get()), (1, 3));
         assert!(parts.next().await.is_some());

@@ -42,8 +42,8 @@ use airlock_http::{
 use airlock_ingress::{Parking, RequestBody, Seat};
 use airlock_mcp_server::{
     Answer, EMPTY_RESULT, ListWatch, ListedPage, Outgoing, Peer, Requester, Selection, Session,
-    SessionResponse, ToolboxScope, client_name, initialized_name, is_relayed, names_version,
-    no_memory, owner, requested_log_level,
+    SessionResponse, ToolboxScope, client_name, initialized_name, is_relayed, no_memory, owner,
+    requested_log_level,
 };
 use airlock_replicas::ForwardedHead;
 use airlock_requests::Sender;
@@ -184,7 +184,7 @@ impl McpCall<'_> {
                 if method::is_list(&request.method) {
                     self.app.mcp.settled(&self.selection).await;
                 }
-                let is_modern = names_version(&request.params)
+                let is_modern = request.params.names_version()
                     || version.is_modern()
                     || request.method == method::DISCOVER;
                 if is_modern {

@@ -69,7 +69,7 @@ pub(super) async fn create(
     } else {
         respond::json_text(whole(run, id, charge).await?)
     };
-    let mut reply = respond::answered_by(&answering, reply);
+    let mut reply = respond::answered_by(answering.provider(), answering.cost(), reply);
     if let Some(types) = types.and_then(|types| HeaderValue::try_from(types).ok()) {
         reply.headers_mut().insert(DROPPED_TOOLS, types);
     }
@@ -125,7 +125,7 @@ fn start(
 /// Runs the loop to its end and returns the message as JSON text. `id` is used unless the provider sends
 /// one.
 async fn whole(run: Run, id: String, charge: &RequestCharge) -> Result<String, ApiError> {
-    let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
+    let completion = run.finish().await.map_err(|error| error.into_error_reply())?;
     let answer = completion.answer.expect("it was not streamed");
     let airlock = completion.airlock;
     work::on_tree(charge, move |charge| write(answer, airlock, id, charge)).await

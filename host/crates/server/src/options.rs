@@ -25,8 +25,14 @@ const TOKENS: &str = "x-airlock-tokens";
 /// Header that chooses what happens to calls that need an approval.
 const APPROVAL: &str = "x-airlock-approval";
 
+/// Member with the options of a stream.
+const STREAM_OPTIONS: &str = "stream_options";
+
 /// Maximum length of the member `airlock`, in bytes. Its members are two flags and a word.
 const MAX_EXTENSION_BYTES: usize = 4 << 10;
+/// Maximum length of the member `stream_options`, in bytes. It is looked through on a worker, several times for a request.
+/// OpenAI's API has two flags in it.
+const MAX_STREAM_OPTIONS_BYTES: usize = 4 << 10;
 /// Maximum length of the problem of this member in an error, in bytes. It repeats the name of an unknown
 /// member, which may be as long as the body.
 const MAX_PROBLEM_BYTES: usize = 256;
@@ -156,10 +162,15 @@ pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// Returns whether a stream is to have its usage.
-pub(super) fn includes_usage(body: &RawObject) -> bool {
-    let options = body.get("stream_options");
-    options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
+/// Returns whether a stream is to have its usage. Fails if its options are too long.
+pub(super) fn includes_usage(body: &RawObject) -> Result<bool, ApiError> {
+    let Some(options) = body.get(STREAM_OPTIONS) else { return Ok(false) };
+    if options.len() > MAX_STREAM_OPTIONS_BYTES {
+        let message =
+            format!("`{STREAM_OPTIONS}` must have at most {MAX_STREAM_OPTIONS_BYTES} bytes");
+        return Err(ApiError::bad_request("invalid_value", message).about(STREAM_OPTIONS));
+    }
+    Ok(raw::member(options, "include_usage") == Some("true"))
 }
 
 /// Removes the member `airlock` from a body, so that no provider receives it, and returns it. Fails
@@ -324,6 +335,19 @@ mod tests {
                     "header `x-airlock-code-mode-language`: found {bad:?}, expected \"starlark\" or \"python\""
                 )
             );
+        }
+    }
+
+    #[test]
+    fn the_options_of_a_stream_are_read_unless_they_are_too_long() {
+        let long = format!(r#"{{"stream_options":{{"x":"{}"}}}}"#, "x".repeat(5_000));
+        for (text, expected) in [
+            ("{}", Some(false)),
+            (r#"{"stream_options":null}"#, Some(false)),
+            (r#"{"stream_options":{"include_usage":true}}"#, Some(true)),
+            (&long, None),
+        ] {
+            assert_eq!(includes_usage(&body(text)).ok(), expected, "{text}");
         }
     }
 

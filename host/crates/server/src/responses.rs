@@ -6,7 +6,7 @@
 //! from the same events: if the caller does not ask for a stream, neither does the loop, and it
 //! renders the model's responses as chunks.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method, Request};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ use super::{
     options::{self, ModelOptions},
 };
 use airlock_agent::{
-    self as agent, EXTENSION, RequestObserver, Run, TokenVisibility, recall::items::OutputKeeper,
+    self as agent, EXTENSION, RequestObserver, Run, TokenVisibility,
+    recall::{RecallWriter, items::OutputKeeper},
 };
 use airlock_conversation::{Object, Wire, responses::read_request};
 use airlock_core::{
@@ -36,8 +37,8 @@ use airlock_json::{self as json, RawObject, weight::weight};
 use airlock_model::Prompt;
 use airlock_requests::{ModelTools, Sender, ToolOptions};
 use airlock_responses::{
-    Composer, Deposit, Prepared, ResponseStream, StoredResponses, items, prepare, references,
-    stored,
+    Composer, Prepared, ResponseStream, ResponseToStore, StoredResponses, items, prepare,
+    references, stored,
 };
 
 /// Path of the API.
@@ -122,7 +123,7 @@ pub(super) async fn create(
     );
     let answering = run.answering();
     let deposit = match &app.archive {
-        Some(archive) if prepared.store => Some(Deposit {
+        Some(archive) if prepared.store => Some(ResponseToStore {
             archive: archive.clone(),
             scope: sender.tenant().scope(),
             id: id.clone(),
@@ -140,7 +141,7 @@ pub(super) async fn create(
     } else {
         whole(run, composer, charge).await?
     };
-    let mut reply = respond::answered_by(&answering, reply);
+    let mut reply = respond::answered_by(answering.provider(), answering.cost(), reply);
     if let Some(dropped) = dropped.and_then(|dropped| HeaderValue::try_from(dropped).ok()) {
         reply.headers_mut().insert(DROPPED_TOOLS, dropped);
     }
@@ -224,7 +225,7 @@ async fn read(
     if let Some(Value::Array(input)) = body.get_mut("input") {
         references::resolve(own(app, sender), input, charge).await?;
     }
-    let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
+    let (keeper, earlier) = restore(app, sender, &mut body, earlier, charge).await?;
     let stores = app.archive.is_some();
     let builtin_tools = app.settings.builtin_tools.clone();
     let prepared = work::on_tree(charge, move |charge| {
@@ -241,12 +242,12 @@ async fn read(
             + json::text_len(prepared.echo.members());
         charge.grow(echo.saturating_mul(ECHOES))?;
         // The tree is dropped. It stays charged, for its parts in `prepared`.
-        let tree = std::mem::take(&mut prepared.body);
+        let tree = mem::take(&mut prepared.body);
         let body = RawObject::from(&tree);
         if checks && !has_responses {
             read_request(tree, &prepared.places)?;
         }
-        let prompt = Prompt::responses(body, std::mem::take(&mut prepared.places).into());
+        let prompt = Prompt::responses(body, mem::take(&mut prepared.places).into());
         Ok((prepared, prompt))
     });
     let (prepared, prompt) = prepared.await?;
@@ -254,23 +255,36 @@ async fn read(
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the
-/// Response.
+/// Response, and the items of the earlier ones. The text of the user's last message is read: of a long request on a
+/// blocking thread.
 async fn restore(
     app: &App,
     sender: &Sender,
     body: &mut Object,
-    earlier: &[Value],
+    earlier: Vec<Value>,
     charge: &RequestCharge,
-) -> Result<OutputKeeper, ApiError> {
+) -> Result<(OutputKeeper, Vec<Value>), ApiError> {
     let may_store = app.archive.is_some() && body.get("store").is_none_or(|store| *store != false);
-    let mut input = body.get_mut("input");
-    if let Some(Value::Array(items)) = &mut input {
+    if let Some(Value::Array(items)) = body.get_mut("input") {
         let memory = charge.clone();
         app.parts
             .recall
             .restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes))
             .await?;
     }
+    let keeper = app.parts.keeper(sender, may_store);
+    let sent = mem::take(body);
+    let reading = work::on_tree(charge, move |_| {
+        let keeper = output_keeper(keeper, &earlier, sent.get("input"));
+        Ok((keeper, sent, earlier))
+    });
+    let (keeper, sent, earlier) = reading.await?;
+    *body = sent;
+    Ok((keeper, earlier))
+}
+
+/// Returns the keeper of the Response to the items of earlier ones and the input of a request.
+fn output_keeper(keeper: RecallWriter, earlier: &[Value], input: Option<&Value>) -> OutputKeeper {
     let text;
     let input: &[Value] = match input {
         Some(Value::Array(items)) => items.as_slice(),
@@ -280,7 +294,7 @@ async fn restore(
         }
         None => &[],
     };
-    Ok(OutputKeeper::new(app.parts.keeper(sender, may_store), earlier, input))
+    OutputKeeper::new(keeper, earlier, input)
 }
 
 /// Returns the stored Responses of a sender.
@@ -384,7 +398,7 @@ pub(super) async fn stored(
             Err(ApiError::bad_request("invalid_value", message))
         }
         StoredTarget::InputItems => {
-            let page = items::Page::parse(query)?;
+            let page = items::ItemsQuery::parse(query)?;
             let items = stored::input(own(app, sender), id, charge).await?;
             let id = id.to_owned();
             let page = work::on_tree(charge, move |_| page.select(items, &id));

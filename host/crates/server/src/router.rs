@@ -2,7 +2,7 @@
 
 mod route;
 
-use std::{panic::AssertUnwindSafe, time::Instant};
+use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, Request};
@@ -63,7 +63,6 @@ impl App {
         mut request: Request<RequestBody>,
         ingress: Ingress,
     ) -> ChargedReply {
-        let started = Instant::now();
         alias::apply(&mut request);
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
@@ -103,7 +102,7 @@ impl App {
             cors::permit(page, reply.0.headers_mut());
         }
         let status = reply.0.status();
-        let duration = started.elapsed();
+        let duration = observed.elapsed();
         // Calls are logged at the default level. Of a streamed response, its beginning is.
         let is_call = matches!(
             route,
@@ -115,7 +114,7 @@ impl App {
         } else {
             debug!(%method, path = logged_path, status = status.as_u16(), ?duration, "request");
         }
-        (observed.end(span.end(reply.0)), reply.1)
+        (observed.end(span.end(reply.0), duration), reply.1)
     }
 
     async fn route(

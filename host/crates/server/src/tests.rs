@@ -54,7 +54,9 @@ use airlock_store::{self as store, responses::ResponseBounds};
 
 /// Time limit for events that should happen at once.
 const SOON: Duration = Duration::from_secs(10);
-const SHORT: Duration = Duration::from_millis(50);
+/// Time limit that a test lets end. Long enough for what has to happen before on a busy machine,
+/// such as the first request of a connection.
+const SHORT: Duration = Duration::from_millis(200);
 
 /// Settings of the agent loop.
 pub(crate) const SETTINGS: agent::Settings = agent::Settings {

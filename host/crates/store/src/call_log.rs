@@ -29,7 +29,7 @@ pub use self::{
         LoggedToolCall,
     },
     sums::{GroupSums, Histogram, LogGrouping, LogProperty, LogSums, LogValues, MAX_BUCKETS},
-    write::{MAX_ERASED, Swept},
+    write::{MAX_ERASED, SweepOutcome},
 };
 use crate::database::Database;
 use airlock_database::{error::Unavailable, sql::Subject};
@@ -153,7 +153,7 @@ impl Database {
         &self,
         writer: &str,
         life: Duration,
-    ) -> Result<Option<Swept>, Unavailable> {
+    ) -> Result<Option<SweepOutcome>, Unavailable> {
         let subject = Subject::call_log(writer);
         let cleaner = self.of_party(CLEANERS);
         let swept = cleaner.write(subject, move |sql| {

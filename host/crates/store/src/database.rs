@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::{Instant, sleep};
+
 use airlock_database::{
     connection::OpenDatabase,
     error::{OpenError, Unavailable},
@@ -23,6 +25,9 @@ use airlock_database::{
     sql::{Sql, SqlResult, Subject},
     watcher::Watcher,
 };
+
+/// Pause between two attempts to empty the log of a file, in which changes of others run. Reads take milliseconds.
+const LOG_PAUSE: Duration = Duration::from_millis(20);
 
 /// The open database. Cheap to clone. It is closed when the last clone is dropped and no operation is
 /// running.
@@ -193,9 +198,17 @@ impl Database {
         done.await
     }
 
-    /// Makes the traces of deleted rows leave the log of a file. A reader may prevent that.
+    /// Makes the traces of deleted rows leave the log of a file. A reader may prevent that, which is waited for as long as
+    /// for another process. Changes run meanwhile.
     pub(crate) async fn truncate_log(&self) -> Result<(), Unavailable> {
-        self.shared.writer.run(self.party, |connection| connection.truncate_log()).await
+        let end = Instant::now() + self.shared.settings.busy_timeout;
+        let writer = &self.shared.writer;
+        while !writer.run(self.party, |connection| connection.truncate_log()).await?
+            && Instant::now() < end
+        {
+            sleep(LOG_PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Returns the means to seal and open secrets.

@@ -24,7 +24,8 @@ pub const MAX_ENTRIES_BYTES: u64 = 64 << 20;
 /// 256 MiB together: the oldest documents are removed first, and their changes stay.
 pub const MAX_RECORDED: u32 = 10_000;
 /// Maximum number of rows that a list of changes, logins, runs or gateways has: all of them are in
-/// memory, and callers decide how many logins and runs there are.
+/// memory, and callers decide how many logins and runs there are. A list of changes also
+/// ends after 8 MiB of documents.
 pub const MAX_LISTED: u32 = 1_000;
 
 airlock_strings::named_enum! {

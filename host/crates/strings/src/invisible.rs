@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Number of bytes that are looked at together: the compiler vectorises the search.
+const GROUP_BYTES: usize = 32;
+
 /// Replaces every character that a terminal or an editor hides by its code point, as `⟨U+200B⟩`:
 /// control characters, marks without width, changes of direction, tags and look-alikes of the space
 /// (Trojan Source, CVE-2021-42574; instructions in Unicode tags). Line breaks are kept.
@@ -13,6 +16,35 @@ pub fn visible(text: &str) -> String {
 /// then not imitate a line that the gateway itself writes.
 pub fn visible_line(text: &str) -> String {
     written_out(text, is_hidden)
+}
+
+/// Returns whether a text has a character that [`visible_line`] replaces.
+pub fn has_hidden(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        rest = &rest[printable_length(rest.as_bytes())..];
+        match rest.chars().next() {
+            None => return false,
+            Some(c) if is_hidden(c) => return true,
+            Some(c) => rest = &rest[c.len_utf8()..],
+        }
+    }
+}
+
+/// Returns the number of bytes before the first one that is no printable character of ASCII.
+fn printable_length(bytes: &[u8]) -> usize {
+    let groups = bytes.as_chunks::<GROUP_BYTES>().0;
+    let length = groups.iter().take_while(|group| are_printable(group)).count() * GROUP_BYTES;
+    length + bytes[length..].iter().take_while(|byte| is_printable(**byte)).count()
+}
+
+/// Returns whether all bytes of a group are printable. All are compared: that takes less time than a branch for each byte.
+fn are_printable(group: &[u8; GROUP_BYTES]) -> bool {
+    group.iter().fold(0, |found, byte| found | u8::from(!is_printable(*byte))) == 0
+}
+
+fn is_printable(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
 }
 
 fn written_out(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
@@ -75,6 +107,25 @@ mod tests {
         assert_eq!(visible("a\u{200b}b\u{202e}c\u{1b}[2J"), "a⟨U+200B⟩b⟨U+202E⟩c⟨U+001B⟩[2J");
         assert_eq!(visible("\u{e0068}\u{e0069}\r\t"), "⟨U+E0068⟩⟨U+E0069⟩⟨U+000D⟩⟨U+0009⟩");
         assert_eq!(visible_line("a\nb\u{200b}\u{2028}"), "a⟨U+000A⟩b⟨U+200B⟩⟨U+2028⟩");
+    }
+
+    #[test]
+    fn a_hidden_character_is_found_at_every_place() {
+        for length in 0..3 * GROUP_BYTES {
+            let text = "x".repeat(length);
+            assert!(!has_hidden(&text) && !has_hidden(&format!("{text}\u{b5}大{text}")));
+            for hidden in ['\n', '\u{7f}', '\u{a0}', '\u{200b}', '\u{e0041}'] {
+                for at in 0..=length {
+                    let (before, after) = text.split_at(at);
+                    for line in
+                        [format!("{before}{hidden}{after}"), format!("é{before}{hidden}é{after}")]
+                    {
+                        assert!(has_hidden(&line), "{line:?}");
+                        assert_ne!(visible_line(&line), line);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::error::Error;
 pub use self::{
     encoding::{from_hex, hex, hex_digit, percent_decoded},
     hidden::stripped,
-    invisible::{is_invisible, visible, visible_json, visible_line},
+    invisible::{has_hidden, is_invisible, visible, visible_json, visible_line},
     lengths::{
         MAX_EXCERPT_BYTES, MAX_LINE_BYTES, MAX_LISTED, MAX_MESSAGE_BYTES, MAX_NAME_BYTES,
         MAX_NAMED, MAX_REASON_BYTES, MAX_WORD_BYTES,

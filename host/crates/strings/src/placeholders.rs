@@ -10,6 +10,9 @@
 //!
 //! A result of a tool can have the text `[EMAIL_1]`, such as in a link that the model follows. It is no placeholder: the
 //! author of the result must not get the original. Such a text is quoted: it gets a placeholder of its own.
+//!
+//! The table is bounded. Parts for which it has no room get placeholders without a number, such as `[EMAIL]`, for good: the
+//! model does not get them, and no text has them back.
 
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
@@ -46,8 +49,6 @@ const MIN_WITHIN_WORDS: usize = 8;
 const NAME_BYTES: usize = 16;
 /// Kind of the placeholders of texts that have the form of one.
 const QUOTED: &str = "text";
-/// Takes the place of such a text if no placeholder is left.
-const UNNAMED: &str = "[TEXT]";
 
 /// A part of a text in whose place a placeholder is sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -79,9 +80,6 @@ pub enum PlaceholderError {
     /// A kind has another form.
     #[error("the kind of a part to hide is not made of at most {max} letters a to z and `_`", max = MAX_KIND_BYTES)]
     Kind,
-    /// The request has too many originals, or no number is left.
-    #[error("the request has more than {max} placeholders, more than {bytes} bytes in their places, or texts with their numbers up to {last}", max = MAX_PLACEHOLDERS, bytes = MAX_BYTES, last = MAX_NUMBER)]
-    TooMany,
 }
 
 /// The placeholders of one request, with what they stand for.
@@ -149,7 +147,9 @@ impl Placeholders {
     }
 
     /// Returns a text with placeholders in the places of its parts, which are in their order. The same part has the same
-    /// placeholder in all texts of the request. Fails if a part cannot have one.
+    /// placeholder in all texts of the request. If the request has too many originals, or no number is left, the placeholder
+    /// of a further part has no number: it is not restored, and [`Self::hide`] does not find the part. Fails if a part cannot
+    /// have a placeholder.
     pub fn replace(
         &self,
         text: &str,
@@ -164,7 +164,7 @@ impl Placeholders {
             check_original(original)?;
             check_kind(kind)?;
             replaced.push_str(before);
-            replaced.push_str(&table.name_of(original, kind)?);
+            replaced.push_str(&table.name_of(original, kind));
             copied = *end;
         }
         replaced.push_str(&text[copied..]);
@@ -225,21 +225,21 @@ impl fmt::Debug for Placeholders {
 }
 
 impl PlaceholderTable {
-    /// Returns the placeholder of an original, which gets one if it has none. Fails if there are too many.
-    fn name_of(&mut self, original: &str, kind: &str) -> Result<Arc<str>, PlaceholderError> {
+    /// Returns the placeholder of an original, which gets one if it has none: one without a number if there are too many.
+    fn name_of(&mut self, original: &str, kind: &str) -> Arc<str> {
         if let Some(name) = self.names.get(original) {
-            return Ok(name.clone());
+            return name.clone();
         }
         if self.names.len() >= MAX_PLACEHOLDERS || self.bytes + original.len() > MAX_BYTES {
-            return Err(PlaceholderError::TooMany);
+            return unnumbered(kind);
         }
-        let name = self.next_name(kind)?;
+        let Some(name) = self.next_name(kind) else { return unnumbered(kind) };
         self.bytes += original.len();
         let original: Arc<str> = original.into();
         self.originals.insert(name.clone(), original.clone());
         self.names.insert(original, name.clone());
         self.search = None;
-        Ok(name)
+        name
     }
 
     /// Returns the search for all originals, which is built once after the last one was added unless it takes more than
@@ -261,9 +261,9 @@ impl PlaceholderTable {
             return name.clone();
         }
         if self.quoted.len() >= MAX_PLACEHOLDERS {
-            return UNNAMED.into();
+            return unnumbered(QUOTED);
         }
-        let Ok(name) = self.next_name(QUOTED) else { return UNNAMED.into() };
+        let Some(name) = self.next_name(QUOTED) else { return unnumbered(QUOTED) };
         let text: Arc<str> = text.into();
         self.originals.insert(name.clone(), text.clone());
         self.quoted.insert(text, name.clone());
@@ -280,15 +280,19 @@ impl PlaceholderTable {
         }
     }
 
-    /// Returns the next placeholder of a kind. Fails if no number is left.
-    fn next_name(&mut self, kind: &str) -> Result<Arc<str>, PlaceholderError> {
+    /// Returns the next placeholder of a kind; `None` if no number is left.
+    fn next_name(&mut self, kind: &str) -> Option<Arc<str>> {
         let mut free = self.last + 1..=MAX_NUMBER;
         let number = free.find(|number| !self.reserved.contains(*number));
         // If none is left, they are not searched again for each further text.
         self.last = number.unwrap_or(MAX_NUMBER);
-        let number = number.ok_or(PlaceholderError::TooMany)?;
-        Ok(format!("[{}_{number}]", kind.to_ascii_uppercase()).into())
+        Some(format!("[{}_{}]", kind.to_ascii_uppercase(), number?).into())
     }
+}
+
+/// Returns the placeholder of a part for which no other one is left. A kind has no digit, so it is none in the table.
+fn unnumbered(kind: &str) -> Arc<str> {
+    format!("[{}]", kind.to_ascii_uppercase()).into()
 }
 
 /// Numbers of placeholders: a bit for each up to the largest one, and for as many further ones at most.

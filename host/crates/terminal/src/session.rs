@@ -11,7 +11,7 @@ use std::{
 use super::{output, signals::Signals, spinner};
 use airlock_catalog::{SourceState, ToolSource};
 use airlock_compile::Compiling;
-use airlock_config::{self as config, Config, ConfigError, ConfigSource, Source};
+use airlock_config::{self as config, Config, ConfigError, ConfigSource, GatewayAddress, Source};
 use airlock_core::{door::Caller, tool::CallError};
 use airlock_gateway::{Gateway, command_line};
 use airlock_store::Database;
@@ -97,19 +97,29 @@ impl ConfigFile {
         Ok(merged.config)
     }
 
-    /// Reads the configuration as [`Self::load`] does, for a command that shows or changes what a
-    /// gateway keeps. If there is no such file, the error says whose configuration is needed: a hint
-    /// that reached the user through a model does not name it.
-    pub fn load_of_gateway(&self) -> anyhow::Result<Config> {
-        self.load().map_err(|error| match error.downcast_ref() {
-            Some(ConfigError::Unreadable { source, .. }) if source.kind() == NotFound => error
-                .context(
-                    "this command needs the configuration of the gateway that keeps the calls: the \
-                     file that it was started with",
-                ),
-            _ => error,
-        })
+    /// Reads the addresses of the gateway of the configuration, for a command that talks to it. The variables that the
+    /// configuration names need not be set.
+    pub fn gateway_address(&self) -> anyhow::Result<GatewayAddress> {
+        Ok(GatewayAddress::load(&self.path)?)
     }
+
+    /// Reads the configuration as [`Self::load`] does, for a command that shows or changes what a
+    /// gateway keeps. The error of a missing file is that of [`of_kept_calls`].
+    pub fn load_of_gateway(&self) -> anyhow::Result<Config> {
+        of_kept_calls(self.load())
+    }
+}
+
+/// Returns what a command about the calls that a gateway keeps has loaded. If there is no such file, the error says whose
+/// configuration is needed: a hint that reached the user through a model does not name it.
+pub fn of_kept_calls<T>(loaded: anyhow::Result<T>) -> anyhow::Result<T> {
+    loaded.map_err(|error| match error.downcast_ref() {
+        Some(ConfigError::Unreadable { source, .. }) if source.kind() == NotFound => error.context(
+            "this command needs the configuration of the gateway that keeps the calls: the \
+             file that it was started with",
+        ),
+        _ => error,
+    })
 }
 
 /// Selects whether a command waits for the executor of scripts, which may have to be compiled.
@@ -313,11 +323,14 @@ mod tests {
     #[test]
     fn a_missing_configuration_of_a_gateway_is_an_error_that_asks_for_that_of_the_gateway() {
         let file = ConfigFile { path: "/nowhere/airlock.json".into() };
-        let error = file.load_of_gateway().expect_err("there is no file");
-        let text = error.to_string();
-        assert!(text.contains("the configuration of the gateway"), "{text}");
-        // The code of the error is that of any other configuration.
-        assert!(error.is::<ConfigError>());
+        let settings = file.load_of_gateway().map(|_| ());
+        for loaded in [settings, of_kept_calls(file.gateway_address()).map(|_| ())] {
+            let error = loaded.expect_err("there is no file");
+            let text = error.to_string();
+            assert!(text.contains("the configuration of the gateway"), "{text}");
+            // The code of the error is that of any other configuration.
+            assert!(error.is::<ConfigError>());
+        }
     }
 
     #[test]

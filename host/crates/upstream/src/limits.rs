@@ -29,8 +29,8 @@ pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
 /// Length to which a tool's message about its failure is cut, in bytes. A model reads it, and a
 /// stack trace fits.
 pub(crate) const MAX_FAILURE_BYTES: usize = 16 << 10;
-/// Maximum characters of a raw result that is used as a message, when a failed call has no text.
-/// Its beginning tells a model what it is.
+/// Maximum characters of a raw result that is used as a message, when a failed call has no text: some
+/// 500 tokens. Its beginning tells a model what it is, and the result may have [`MAX_RESULT_BYTES`].
 pub(crate) const MAX_RAW_CHARS: usize = 2_000;
 /// Delay before the state of a task is asked for, if its server names none.
 pub(crate) const TASK_POLL: Duration = Duration::from_secs(1);
@@ -50,8 +50,8 @@ pub(crate) const MAX_USERS: usize = 256;
 /// Maximum connections of users at one server: half of all, so that others have room. Those that calls use may also
 /// be no more than the connections that no call uses at any server, so that servers whose calls hang leave some.
 pub(crate) const MAX_SERVER_USERS: usize = 128;
-/// Maximum connections of one user at one server, each with another exchanged token: callers' tokens are
-/// renewed, and many of one user take no room of others.
+/// Maximum connections of one user at one server, each with another exchanged token, or in use after it was removed:
+/// callers' tokens are renewed, and many of one user take no room of others.
 pub(crate) const MAX_TOKENS_OF_USER: usize = 4;
 /// Time after its last call in which the connection of a user stays open. Opening one takes two or three
 /// requests.
@@ -84,11 +84,12 @@ pub(crate) const MAX_OFFERS: usize = 1_000;
 /// Maximum templates of resources of one server. Each is compared with the URI of each request
 /// that names no listed resource.
 pub(crate) const MAX_TEMPLATES: usize = 100;
-/// Maximum length of a URI template, in bytes. It bounds the steps of a comparison, together with
-/// the number of expressions.
+/// Maximum length of a URI template, in bytes. It is kept and listed as long as the server is connected:
+/// 100 KiB for [`MAX_TEMPLATES`] of them.
 pub(crate) const MAX_TEMPLATE_BYTES: usize = 1 << 10;
-/// Maximum expressions of a URI template. Each is a step of a comparison that may begin anywhere
-/// in the URI.
+/// Maximum expressions of a URI template. A comparison searches the URI for the text after each: a
+/// request that names no listed resource makes 1,600 searches at most, which together read its URI once
+/// for each template.
 pub(crate) const MAX_EXPRESSIONS: usize = 16;
 /// Maximum length of a URI or the name of a prompt, in bytes. It is repeated in each list,
 /// request and subscription, and clients send URIs of at most 4 KiB.
@@ -96,7 +97,9 @@ pub(crate) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
 /// Time for the lists of resources and prompts to be read before the server counts as connected.
 /// Later ones are read in the background.
 pub(crate) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum subscriptions to resources of one server, of all tenants.
+/// Maximum subscriptions to resources of one server, of all tenants: ten times [`MAX_TENANT_SUBSCRIPTIONS`].
+/// The bytes alone leave room for 100,000 of twenty bytes, and a legacy server gets a request for
+/// each after every new connection.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 5_000;
 /// Maximum bytes of the URIs of all subscriptions of one server, of all tenants, as JSON. One that a template permits
 /// may have 4 KiB. Four copies of each are kept, so 8 MiB, and a modern server is sent all of them whenever one is
@@ -129,7 +132,7 @@ pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Minimum and maximum time in which other instances are preferred to one whose calls hang or fail. It
 /// doubles with each such period until a call has got a response.
-pub(crate) const DOUBT: std::ops::RangeInclusive<Duration> =
+pub(crate) const INSTANCE_COOL_DOWN: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_mins(1);
 /// Time after which a call that its caller abandons counts as hanging. A caller that disconnects earlier
 /// must not influence the calls of others. It is also the time within which a stopped instance has to start for a

@@ -17,12 +17,14 @@ pub(super) use self::{
     conversation::{ServerConversation, conversation},
     parked::{Bound, Parked, ParkedRequest},
 };
-pub(super) use airlock_mcp_client::{Again, Asked, Refused, TASK, read_asked};
+pub(super) use airlock_mcp_client::{
+    Refused, RequiredInput, ResumedRequest, TASK, read_required_input,
+};
 
 /// Response of a server to a request.
 pub(super) enum ServerResponse<T> {
     /// Its result.
     Complete(T),
     /// A modern server requires input of the caller first.
-    InputRequired(Asked),
+    InputRequired(RequiredInput),
 }

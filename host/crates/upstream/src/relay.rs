@@ -209,7 +209,7 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<ServerResponse<St
         Some(Some(kind)) if kind == "input_required" => {
             let mut result: Map<String, Value> =
                 serde_json::from_str(result).map_err(|_| invalid("its result is not an object"))?;
-            return questions::read_asked(&mut result)
+            return questions::read_required_input(&mut result)
                 .map(ServerResponse::InputRequired)
                 .map_err(not_asked);
         }

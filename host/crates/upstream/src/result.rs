@@ -4,7 +4,7 @@ mod failure;
 
 use serde_json::{Map, Value};
 
-use super::questions::{self, Asked, Refused};
+use super::questions::{self, Refused, RequiredInput};
 use crate::limits::MAX_RESULT_BYTES;
 use airlock_core::tool::{
     CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
@@ -15,10 +15,10 @@ use airlock_wire::error::{RpcError, code};
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Takes the questions out of a result that asks the caller; `None` if it asks nothing.
-pub(super) fn asks(result: &mut Value) -> Option<Result<Asked, Refused>> {
+pub(super) fn asks(result: &mut Value) -> Option<Result<RequiredInput, Refused>> {
     let result = result.as_object_mut()?;
     let is_asking = result.get("resultType").and_then(Value::as_str) == Some("input_required");
-    is_asking.then(|| questions::read_asked(result))
+    is_asking.then(|| questions::read_required_input(result))
 }
 
 /// Returns the error of a call that cannot be resumed without answers.

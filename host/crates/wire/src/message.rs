@@ -13,6 +13,8 @@ use airlock_strings::cut;
 /// Maximum bytes of the identifier of a client's request, as JSON. Each pending request keeps it,
 /// and each message about the request repeats it. Clients send numbers or UUIDs.
 pub const MAX_REQUEST_ID_BYTES: usize = 256;
+/// Member of `_meta` in which a request of the modern era names its revision (2026-07-28).
+pub const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Maximum bytes of the name of a method, and of a key in an error. MCP has no method of more than 50.
 const MAX_METHOD_BYTES: usize = 128;
 
@@ -80,6 +82,16 @@ impl Params {
     /// Returns the JSON text of a member of `_meta`; `None` if there is no such member.
     pub fn meta(&self, name: &str) -> Option<&str> {
         self.meta.get(name)
+    }
+
+    /// Returns whether the request is of the modern era: its `_meta` names a revision.
+    pub fn names_version(&self) -> bool {
+        self.meta(META_VERSION).is_some()
+    }
+
+    /// Returns the revision that `_meta` names; `None` if it names none, or not as a string.
+    pub fn version(&self) -> Option<Cow<'_, str>> {
+        self.meta(META_VERSION).and_then(raw::string)
     }
 
     /// Returns the length of the message, in bytes: all of it is kept with the parameters. 0 if there are none.
@@ -228,7 +240,11 @@ pub fn response(id: &RpcId, result: &str) -> String {
 /// Returns the text of an error response. That to a message without a readable identifier has none,
 /// as the schema of MCP requires; JSON-RPC would have `null`.
 pub fn failure(id: Option<&RpcId>, error: &RpcError) -> String {
-    let error = serde_json::to_string(error).unwrap_or_default();
+    failure_as_sent(id, &serde_json::to_string(error).unwrap_or_default())
+}
+
+/// Returns the text of an error response with the error of another one. `error` must be JSON text.
+pub fn failure_as_sent(id: Option<&RpcId>, error: &str) -> String {
     let id = id.map(|id| format!(r#""id":{},"#, id.as_json())).unwrap_or_default();
     format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#)
 }

@@ -1,5 +1,4 @@
 use super::*;
-use airlock_ingress::{ClientAuth, TlsSettings};
 
 #[test]
 fn an_address_without_a_scheme_is_refused_with_the_right_one() {
@@ -71,21 +70,15 @@ fn a_gateway_on_all_addresses_is_reached_on_the_loopback_address() {
         ("[::]:8080", "http://[::1]:8080/"),
         ("10.1.2.3:80", "http://10.1.2.3/"),
     ] {
-        assert_eq!(address(&settings(listen)).expect("a URL").as_str(), expected);
+        assert_eq!(url_of(&plain(listen)).expect("a URL").as_str(), expected);
     }
-    assert!(address(&settings("127.0.0.1:0")).is_err());
-    let tls = TlsSettings {
-        certificate: "c.pem".into(),
-        key: "k.pem".into(),
-        client_ca: None,
-        client_crl: Vec::new(),
-        client_auth: ClientAuth::None,
-    };
-    let secure = Settings { tls: Some(tls), ..settings("0.0.0.0:8443") };
-    assert_eq!(address(&secure).expect("a URL").as_str(), "https://127.0.0.1:8443/");
+    assert!(url_of(&plain("127.0.0.1:0")).is_err());
+    let secure = GatewayAddress { certificate: Some("c.pem".into()), ..plain("0.0.0.0:8443") };
+    assert_eq!(url_of(&secure).expect("a URL").as_str(), "https://127.0.0.1:8443/");
 }
 
-fn settings(listen: &str) -> Settings {
-    let server = Config::parse("{}", "test", &|_| None).expect("a configuration").server;
-    Settings { listen: listen.parse().expect("an address"), ..server }
+/// Returns the address of a gateway without TLS and without a socket.
+fn plain(listen: &str) -> GatewayAddress {
+    let listen = listen.parse().expect("an address");
+    GatewayAddress { socket: None, listen, certificate: None }
 }

@@ -1,6 +1,10 @@
 //! Command lines in the documents and in the texts of `--help`: each must parse.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
@@ -9,44 +13,29 @@ use airlock_config::{Config, Source};
 use airlock_core::secret::Secret;
 use airlock_plugin::{Manifest, Rights};
 
-/// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 20] = [
-    "",
-    "docs",
-    "docs/decisions",
-    "wit",
-    "plugins/fetch",
-    "plugins/files",
-    "plugins/marks",
-    "plugins/notes",
-    "plugins/personal",
-    "plugins/policy",
-    "plugins/python",
-    "plugins/secrets",
-    "plugins/starlark",
-    "plugins/text",
-    "plugins/examples/guard",
-    "plugins/examples/guard-javascript",
-    "plugins/examples/guard-python",
-    "plugins/examples/javascript",
-    "plugins/examples/python",
-    "plugins/examples/rust",
-];
+/// Directories with documents, relative to the project. The documents in `tests` are about programs of the tests, which
+/// have options of their own.
+const DIRECTORIES: [&str; 5] = ["", "docs", "docs/decisions", "guest-sdk", "wit"];
+/// Directories, relative to the project, whose own directories may have documents.
+const PARENTS: [&str; 4] = ["guest-sdk", "host/bindings", "plugins", "plugins/examples"];
 
 /// Returns every document with its name.
 fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the project's directory");
-    let mut documents = Vec::new();
-    for directory in DIRECTORIES {
-        for entry in fs::read_dir(root.join(directory)).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                let text = fs::read_to_string(&path).expect("UTF-8");
-                documents.push((path.display().to_string(), text));
-            }
-        }
-    }
-    documents
+    let below = PARENTS.iter().flat_map(|parent| entries(&root.join(parent)));
+    let below = below.filter(|path| path.is_dir());
+    let directories = DIRECTORIES.iter().map(|directory| root.join(directory)).chain(below);
+    let files = directories.flat_map(|directory| entries(&directory));
+    let pages = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages
+        .map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("UTF-8")))
+        .collect()
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    entries.map(|entry| entry.expect("an entry").path())
 }
 
 /// Splits a document into the lines of its fenced blocks and the code spans of its prose.
@@ -107,6 +96,21 @@ fn a_command_ends_at_a_comment_a_pipe_or_a_redirection() {
 
 fn words_of(line: &str) -> String {
     command(line).expect("a command").join("·")
+}
+
+#[test]
+fn the_documents_of_every_plugin_and_sdk_are_read() {
+    let documents = documents();
+    for name in [
+        "/README.md",
+        "/guest-sdk/README.md",
+        "/guest-sdk/python/README.md",
+        "/host/bindings/node/README.md",
+        "/plugins/unruly/README.md",
+        "/plugins/examples/rust/README.md",
+    ] {
+        assert!(documents.iter().any(|(document, _)| document.ends_with(name)), "{name}");
+    }
 }
 
 #[test]

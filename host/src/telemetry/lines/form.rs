@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use airlock_strings::{visible_json, visible_line};
+use airlock_strings::{has_hidden, visible_json, visible_line};
 
 /// Beginning of the escape sequences of colours.
 const COLOUR: &str = "\u{1b}[";
@@ -27,7 +27,8 @@ impl LineForm {
     /// the same.
     pub(super) fn visible(self, line: &[u8]) -> Cow<'_, [u8]> {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
-        if text.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        // Most lines stay as they are, also those with characters beyond ASCII, such as the sign of microseconds.
+        if str::from_utf8(text).is_ok_and(|text| !has_hidden(text)) {
             return Cow::Borrowed(line);
         }
         let text = String::from_utf8_lossy(text);
@@ -88,7 +89,10 @@ mod tests {
         );
         assert_eq!(visible(LineForm::Coloured, hostile), plain);
         for form in [LineForm::Plain, LineForm::Coloured, LineForm::Json] {
-            assert_eq!(visible(form, "a \u{e9}\n"), "a \u{e9}\n");
+            let kept = "a \u{e9} 54.3\u{b5}s\n";
+            assert!(
+                matches!(form.visible(kept.as_bytes()), Cow::Borrowed(line) if line == kept.as_bytes())
+            );
             assert!(matches!(form.visible(b"a=1\n"), Cow::Borrowed(b"a=1\n")));
             assert_eq!(visible(form, ""), "");
         }

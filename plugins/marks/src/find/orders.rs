@@ -1,7 +1,7 @@
 //! Phrases in English that order a model: that earlier instructions are void, or that the user must not know something.
 //! Each begins with a verb of its own, so that few words of a text are looked at twice.
 
-use super::words::{is_invisible, is_space, read};
+use super::words::{is_invisible, is_space, read_wanted};
 use crate::mark::{FoundMark, MarkKind, MarkSearch, push};
 
 /// Verbs that void instructions.
@@ -103,34 +103,32 @@ fn order(text: &str, at: usize) -> Option<usize> {
 
 /// Reads an order that voids instructions: `ignore all previous instructions`.
 fn voided(text: &str, at: usize) -> Option<usize> {
-    let (verb, end) = read(text, at, is_letter);
-    if !verb.is_one_of(&VOIDS) {
-        return None;
-    }
+    let (_, mut end) = read_wanted(text, at, is_letter, |verb| verb.is_one_of(&VOIDS))?;
     let mut is_which = false;
-    let mut end = end;
     for _ in 0..=MAX_BETWEEN {
-        let (word, after) = read(text, after_space(text, end)?, is_letter);
+        let at = after_space(text, end)?;
+        let (word, after) = read_wanted(text, at, is_letter, |word| {
+            word.is_one_of(&INSTRUCTIONS) || word.is_one_of(&WHICH) || word.is_one_of(&BETWEEN)
+        })?;
         end = after;
         if word.is_one_of(&INSTRUCTIONS) {
             return is_which.then_some(end);
         }
-        if word.is_one_of(&WHICH) {
-            is_which = true;
-        } else if !word.is_one_of(&BETWEEN) {
-            return None;
-        }
+        is_which |= word.is_one_of(&WHICH);
     }
     None
 }
 
 fn phrase(text: &str, at: usize) -> Option<usize> {
-    let (first, end) = read(text, at, is_letter);
+    let (first, end) = read_wanted(text, at, is_letter, |first| {
+        PHRASES.iter().any(|words| first.is_one_of(&words[..1]))
+    })?;
     let mut begun = PHRASES.iter().filter(|words| first.is_one_of(&words[..1]));
     begun.find_map(|words| {
         words[1..].iter().try_fold(end, |end, wanted| {
-            let (word, after) = read(text, after_space(text, end)?, is_letter);
-            word.is_one_of(&[*wanted]).then_some(after)
+            let at = after_space(text, end)?;
+            let found = read_wanted(text, at, is_letter, |word| word.is_one_of(&[*wanted]));
+            found.map(|(_, after)| after)
         })
     })
 }

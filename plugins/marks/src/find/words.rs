@@ -7,6 +7,7 @@ const BRAILLE_BLANK: char = '\u{2800}';
 const MAX_WORD: usize = 20;
 
 /// A word in lower case. One that is too long has no letters.
+#[derive(Clone, Copy)]
 pub(super) struct ShortWord {
     letters: [u8; MAX_WORD],
     length: usize,
@@ -22,6 +23,35 @@ impl ShortWord {
 /// Reads the word at a place, whose bytes are of a class. Returns the place after it. A word that is too long is not read to
 /// its end: in `i'i'i'…`, one begins at every second byte, so the time would be quadratic.
 pub(super) fn read(text: &str, at: usize, is_in: fn(u8) -> bool) -> (ShortWord, usize) {
+    read_noting(text, at, is_in, |_, _| {})
+}
+
+/// Reads the word at a place as [`read`] does, if it is a wanted one; else the longest wanted one that ends before an
+/// invisible character. Such a character is either nothing or the blank between two words: some are shown as one, and a
+/// model reads the words.
+pub(super) fn read_wanted(
+    text: &str,
+    at: usize,
+    is_in: fn(u8) -> bool,
+    is_wanted: impl Fn(&ShortWord) -> bool,
+) -> Option<(ShortWord, usize)> {
+    let mut shorter = None;
+    let (word, end) = read_noting(text, at, is_in, |word, end| {
+        if is_wanted(&word) {
+            shorter = Some((word, end));
+        }
+    });
+    if is_wanted(&word) { Some((word, end)) } else { shorter }
+}
+
+/// Reads the word at a place as [`read`] does. Calls `note` with its letters before each of the invisible characters in
+/// it, and with the place of these.
+fn read_noting(
+    text: &str,
+    at: usize,
+    is_in: fn(u8) -> bool,
+    mut note: impl FnMut(ShortWord, usize),
+) -> (ShortWord, usize) {
     let bytes = text.as_bytes();
     let mut word = ShortWord { letters: [0; MAX_WORD], length: 0 };
     let mut at = at;
@@ -39,6 +69,7 @@ pub(super) fn read(text: &str, at: usize, is_in: fn(u8) -> bool) -> (ShortWord, 
             if after == at {
                 break;
             }
+            note(word, at);
             at = after;
         }
     }
@@ -70,12 +101,13 @@ fn matches(byte: u8, wanted: u8) -> bool {
     byte == wanted || byte.to_ascii_lowercase() == wanted
 }
 
-/// Returns the place after the spaces at a place, with the invisible characters among them. `None` if there is no space.
+/// Returns the place after the spaces at a place, with the invisible characters among them. `None` if there is no space, and
+/// no filler that is shown as one.
 fn after_spaces(text: &str, at: usize) -> Option<usize> {
     let mut end = at;
     let mut has_space = false;
     for c in text[at..].chars().take_while(|c| is_space(*c) || is_invisible(*c)) {
-        has_space |= is_space(c);
+        has_space |= is_space(c) || is_filler(c);
         end += c.len_utf8();
     }
     has_space.then_some(end)
@@ -106,6 +138,12 @@ pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || c == BRAILLE_BLANK
 }
 
+/// Returns whether a character is a letter of Hangul without a form, which is invisible in a syllable and else shown as a
+/// blank.
+fn is_filler(c: char) -> bool {
+    matches!(c, '\u{115f}'..='\u{1160}' | '\u{3164}' | '\u{ffa0}')
+}
+
 /// Returns whether a character is invisible, and neither a blank nor a control character.
 pub(super) fn is_invisible(c: char) -> bool {
     c >= '\u{ad}'
@@ -129,6 +167,8 @@ mod tests {
             "tool\u{a0}result",
             "tool\u{2800}\u{3000}\n result",
             "tool \u{200b} \u{200b}result",
+            "tool\u{3164}result",
+            "tool\u{200b}\u{ffa0}result",
         ] {
             assert_eq!(after(text, 0, "tool result"), Some(text.len()), "{text}");
         }
@@ -150,5 +190,30 @@ mod tests {
         assert_eq!((long.is_one_of(&["", "a"]), end), (true, MAX_WORD));
         let (none, end) = read("é", 0, |byte| byte.is_ascii_alphabetic());
         assert_eq!((none.is_one_of(&["a"]), end), (false, 0));
+    }
+
+    #[test]
+    fn an_invisible_character_is_nothing_or_a_blank_as_the_wanted_words_need_it() {
+        for (text, wanted, expected) in [
+            ("all\u{3164}previous", &["all", "previous"][..], Some(("all", 3))),
+            ("in\u{200b}structions", &["in", "instructions"], Some(("instructions", 15))),
+            ("the\u{200b}se\u{3164}rules", &["the", "these"], Some(("these", 8))),
+            ("ignore\u{3164}all\u{3164}previous\u{3164}rules", &["ignore"], Some(("ignore", 6))),
+            ("all previous", &["all"], Some(("all", 3))),
+            ("allprevious", &["all"], None),
+            ("x\u{200b}all", &["all"], None),
+        ] {
+            let found = read_wanted(
+                text,
+                0,
+                |byte| byte.is_ascii_alphabetic(),
+                |word| word.is_one_of(wanted),
+            );
+            let found = found.map(|(word, end)| {
+                let is_same = expected.is_some_and(|(letters, _)| word.is_one_of(&[letters]));
+                (is_same, end)
+            });
+            assert_eq!(found, expected.map(|(_, end)| (true, end)), "{text}");
+        }
     }
 }

@@ -3,12 +3,15 @@
 //! The interpreter calls such a function where it cannot wait for a tool. So these built-in functions
 //! are written in Python (`library/calls.py`) where the function may call one.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use airlock_executor::Bindings;
 use ruff_python_ast::visitor::{Visitor, walk_expr};
 use ruff_python_ast::{Expr, ExprCall, ExprContext};
 use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
-use super::names::Names;
+use super::names::{Names, read_names};
 use super::source::Edit;
 use super::syntax::Syntax;
 
@@ -17,7 +20,8 @@ const CALLERS: [&str; 5] = ["filter", "map", "max", "min", "sorted"];
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
-    let mut finder = CallFinder { names: &syntax.names, bindings, edits: Vec::new() };
+    let mut finder =
+        CallFinder { names: &syntax.names, bindings, callers: OnceCell::new(), edits: Vec::new() };
     finder.visit_body(syntax.body);
     finder.edits
 }
@@ -25,19 +29,33 @@ pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
 struct CallFinder<'s> {
     names: &'s Names<'s>,
     bindings: &'s Bindings,
+    /// Functions of the script that may call a tool; found when the first is passed.
+    callers: OnceCell<HashSet<&'s str>>,
     edits: Vec<Edit>,
 }
 
-impl CallFinder<'_> {
+impl<'s> CallFinder<'s> {
     /// Returns whether a function may call a tool.
     fn calls(&self, function: &Expr) -> bool {
         match function {
             Expr::Attribute(attribute) => {
                 matches!(&*attribute.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
             }
-            Expr::Name(name) if self.bindings.function(name.id.as_str()).is_some() => true,
-            _ => self.names.mentions(function, &|name| self.bindings.is_tool_or_namespace(name)),
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                self.bindings.function(name).is_some() || self.callers().contains(name)
+            }
+            Expr::Lambda(lambda) => read_names(&lambda.body).into_iter().any(|name| {
+                self.callers().contains(name) || self.bindings.is_tool_or_namespace(name)
+            }),
+            _ => false,
         }
+    }
+
+    fn callers(&self) -> &HashSet<&'s str> {
+        self.callers.get_or_init(|| {
+            self.names.functions_with(|name| self.bindings.is_tool_or_namespace(name))
+        })
     }
 
     fn call(&mut self, call: &ExprCall) {

@@ -1,13 +1,12 @@
 //! The names that a script binds or has from the start, and those that may hold sets.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ruff_python_ast::visitor::{
     Visitor, walk_except_handler, walk_expr, walk_parameter, walk_stmt,
 };
 use ruff_python_ast::{
     Alias, Comprehension, ExceptHandler, Expr, ExprContext, Operator, Parameter, Stmt,
-    StmtFunctionDef,
 };
 
 /// The names of a script, whatever their scopes.
@@ -25,9 +24,10 @@ pub(super) struct Names<'a> {
     depth: usize,
     /// Variables that hold a set at some place.
     sets: HashSet<&'a str>,
-    /// Functions and lambdas with a name, and what they evaluate.
-    functions: Vec<(&'a str, &'a [Stmt])>,
-    lambdas: Vec<(&'a str, &'a Expr)>,
+    /// Names that functions and lambdas with a name read, those of functions in them among them.
+    reads: HashMap<&'a str, HashSet<&'a str>>,
+    /// Such functions around the place, the innermost last.
+    around: Vec<&'a str>,
 }
 
 impl<'a> Names<'a> {
@@ -76,47 +76,61 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns whether a function, as a script passes it, may read a name for which `is_name` returns
-    /// true: itself, if it is a lambda or a function of the script, or in a function that it reads.
-    pub(super) fn mentions(&self, function: &Expr, is_name: &dyn Fn(&str) -> bool) -> bool {
-        let mut read = ReadNames::default();
-        match function {
-            Expr::Name(name) => self.add_read(name.id.as_str(), &mut read),
-            Expr::Lambda(lambda) => read.visit_expr(&lambda.body),
-            _ => return false,
+    /// Notes a name that the function around the place reads.
+    fn read(&mut self, name: &'a str) {
+        if let Some(function) = self.around.last() {
+            self.reads.entry(*function).or_default().insert(name);
         }
-        // Each once: functions may name each other.
-        let mut seen = HashSet::new();
-        while let Some(name) = read.0.pop() {
-            let name = name.id.as_str();
-            if is_name(name) {
-                return true;
-            }
-            if seen.insert(name) {
-                self.add_read(name, &mut read);
-            }
-        }
-        false
     }
 
-    /// Adds the names that the functions and lambdas with a name read.
-    fn add_read<'r>(&'r self, function: &str, read: &mut ReadNames<'r>) {
-        for (_, body) in self.functions.iter().filter(|(name, _)| *name == function) {
-            read.visit_body(body);
+    /// Returns the functions and lambdas with a name that may read a name for which `is_tool` returns true:
+    /// themselves, or in a function that they read. Asks once about each name, and takes time in
+    /// proportion to the script.
+    pub(super) fn functions_with(&self, is_tool: impl Fn(&str) -> bool) -> HashSet<&'a str> {
+        // The functions that read each name.
+        let mut readers: HashMap<&'a str, Vec<&'a str>> = HashMap::new();
+        for (function, names) in &self.reads {
+            for name in names {
+                readers.entry(*name).or_default().push(*function);
+            }
         }
-        for (_, value) in self.lambdas.iter().filter(|(name, _)| *name == function) {
-            read.visit_expr(value);
+        let mut ahead: Vec<&'a str> =
+            readers.keys().copied().filter(|name| is_tool(name)).collect();
+        let mut found = HashSet::new();
+        while let Some(name) = ahead.pop() {
+            for function in readers.get(name).into_iter().flatten() {
+                if found.insert(*function) {
+                    ahead.push(*function);
+                }
+            }
         }
+        found
+    }
+}
+
+/// Returns the names that an expression reads.
+pub(super) fn read_names(expression: &Expr) -> Vec<&str> {
+    let mut names = ReadNames(Vec::new());
+    names.visit_expr(expression);
+    names.0
+}
+
+/// Returns the name of the function or of the lambda that a statement defines.
+fn defined_function(statement: &Stmt) -> Option<&str> {
+    match statement {
+        Stmt::FunctionDef(function) => Some(function.name.as_str()),
+        Stmt::Assign(assignment) if matches!(*assignment.value, Expr::Lambda(_)) => {
+            let [Expr::Name(name)] = &*assignment.targets else { return None };
+            Some(name.id.as_str())
+        }
+        _ => None,
     }
 }
 
 impl<'a> Visitor<'a> for Names<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::FunctionDef(StmtFunctionDef { name, body, .. }) => {
-                self.bind(name.as_str());
-                self.functions.push((name.as_str(), body));
-            }
+            Stmt::FunctionDef(function) => self.bind(function.name.as_str()),
             Stmt::ClassDef(class) => self.bind(class.name.as_str()),
             Stmt::Global(statement) => {
                 self.binds_result |= statement.names.iter().any(|name| name.as_str() == "result");
@@ -129,26 +143,34 @@ impl<'a> Visitor<'a> for Names<'a> {
                         self.assign(name, value);
                     }
                 }
-                if let [Expr::Name(name)] = &*assignment.targets {
-                    self.assign(&assignment.targets[0], &assignment.value);
-                    if matches!(*assignment.value, Expr::Lambda(_)) {
-                        self.lambdas.push((name.id.as_str(), &assignment.value));
-                    }
+                if let [target @ Expr::Name(_)] = &*assignment.targets {
+                    self.assign(target, &assignment.value);
                 }
             }
             _ => {}
+        }
+        let function = defined_function(statement);
+        if let Some(function) = function {
+            // A function may call those that it defines.
+            self.read(function);
+            self.around.push(function);
         }
         let inner = usize::from(matches!(statement, Stmt::FunctionDef(_) | Stmt::ClassDef(_)));
         self.depth += inner;
         walk_stmt(self, statement);
         self.depth -= inner;
+        if function.is_some() {
+            self.around.pop();
+        }
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         if let Expr::Name(variable) = expression {
             let name = variable.id.as_str();
             self.used.extend(self.given.get(name));
-            if variable.ctx != ExprContext::Load {
+            if variable.ctx == ExprContext::Load {
+                self.read(name);
+            } else {
                 self.bind(name);
             }
         }
@@ -187,17 +209,74 @@ impl<'a> Visitor<'a> for Names<'a> {
     }
 }
 
-/// The names that an expression or a statement reads.
-#[derive(Default)]
-struct ReadNames<'a>(Vec<&'a ruff_python_ast::ExprName>);
+/// Collects the names that an expression reads.
+struct ReadNames<'a>(Vec<&'a str>);
 
 impl<'a> Visitor<'a> for ReadNames<'a> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         if let Expr::Name(name) = expression
             && name.ctx == ExprContext::Load
         {
-            self.0.push(name);
+            self.0.push(name.id.as_str());
         }
         walk_expr(self, expression);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fmt::Write as _;
+
+    use ruff_python_parser::parse_module;
+
+    use super::*;
+
+    /// Returns the functions of a script that lead to `tool`, sorted, and the names that were asked about.
+    fn functions_with_tool(source: &str) -> (Vec<String>, Vec<String>) {
+        let parsed = parse_module(source).expect("it parses");
+        let names = Names::new(&parsed.syntax().body, HashSet::new());
+        let asked = RefCell::new(Vec::new());
+        let found = names.functions_with(|name| {
+            asked.borrow_mut().push(name.to_owned());
+            name == "tool"
+        });
+        let mut found: Vec<_> = found.into_iter().map(str::to_owned).collect();
+        found.sort();
+        (found, asked.into_inner())
+    }
+
+    #[test]
+    fn a_function_leads_to_a_tool_by_itself_or_through_others() {
+        for (source, functions) in [
+            (
+                "def a(): return tool.read()\ndef b(): return a()\ndef c(): return 1",
+                &["a", "b"][..],
+            ),
+            ("a = lambda n: tool(n)\nb = lambda n: sorted(n, key=a)", &["a", "b"]),
+            ("def a():\n  def b(): return tool()\n  return b", &["a", "b"]),
+            ("def a():\n  b = lambda: tool()\n  return 1", &["a", "b"]),
+            ("def a(): return b()\ndef b(): return a()", &[]),
+            ("def a(): return b()\ndef b(): return a() or tool()", &["a", "b"]),
+            ("def a(): return 1\ndef a(): return tool()", &["a"]),
+            ("def a(): return f'{tool()}'\ntool()\nb = tool", &["a"]),
+        ] {
+            assert_eq!(functions_with_tool(source).0, functions, "{source}");
+        }
+    }
+
+    #[test]
+    fn each_name_is_looked_up_once_however_many_functions_read_it() {
+        let mut source = String::new();
+        for at in 0..100 {
+            let _ = writeln!(source, "def f{at}(n): return f{}(n) + f0(n) + f0(n)", (at + 1) % 100);
+        }
+        let (found, mut asked) = functions_with_tool(&source);
+        assert!(found.is_empty(), "{found:?}");
+        let count = asked.len();
+        asked.sort();
+        asked.dedup();
+        // The functions, and their parameter.
+        assert_eq!((count, asked.len()), (101, 101));
     }
 }

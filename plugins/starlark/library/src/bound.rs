@@ -1,14 +1,27 @@
-//! Methods that a script reads from a value without calling them. `methods` calls them.
+//! Tables of methods, and methods that a script reads from a value without calling them. `methods` calls both.
 
 use std::fmt;
 
 use allocative::Allocative;
+use starlark::eval::Evaluator;
 use starlark::values::{
     AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, Trace, Value,
 };
 
 use super::macros::never_frozen;
 use super::text;
+use super::values::Args;
+
+/// The methods of a type that Starlark lacks or has otherwise: names, and the function for them.
+pub(crate) type MethodTable = &'static [(&'static [&'static str], Method)];
+
+/// A function for methods: takes the object, the name of the called method and its arguments.
+type Method = for<'v> fn(
+    Value<'v>,
+    &str,
+    Args<'v>,
+    &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Value<'v>>;
 
 /// A method with its object, as a value.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]

@@ -19,7 +19,7 @@ use starlark::values::{Heap, StarlarkValue, Value, ValueLike as _, starlark_valu
 
 use self::deque::Deque;
 pub(crate) use self::tuples::TupleType;
-use super::bound::bound;
+use super::bound::{MethodTable, bound};
 use super::class::Type;
 use super::containers::DictLike;
 use super::creation::{dict_of, insert_all};
@@ -245,19 +245,17 @@ pub(crate) fn construct<'v>(
     }
 }
 
-/// Calls a method of a `Counter`, `defaultdict` or `deque`; `None` if the inner value has it.
-pub(crate) fn method<'v>(
-    this: Value<'v>,
-    name: &str,
-    args: &Args<'v>,
-    eval: &mut Evaluator<'v, '_, '_>,
-) -> Option<starlark::Result<Value<'v>>> {
-    if let Some(deque) = this.downcast_ref::<Deque>() {
-        return deque::METHODS.contains(&name).then(|| deque.method(name, args, eval));
-    }
-    let like = this.downcast_ref::<DictLike>()?;
-    DICT_METHODS.contains(&name).then(|| like.method(name, args, eval.heap()))
-}
+/// The methods that the dict in a `Counter` or `defaultdict` lacks.
+pub(crate) const DICT_LIKE: MethodTable = &[(DICT_METHODS, |this, name, args, eval| {
+    let like = this.downcast_ref::<DictLike>().ok_or_else(|| misuse("this is no dict"))?;
+    like.method(name, &args, eval.heap())
+})];
+
+/// The methods that the list in a `deque` lacks.
+pub(crate) const DEQUE: MethodTable = &[(deque::METHODS, |this, name, args, eval| {
+    let deque = this.downcast_ref::<Deque>().ok_or_else(|| misuse("this is no deque"))?;
+    deque.method(name, &args, eval)
+})];
 
 impl<'v> DictLike<'v> {
     fn signed(

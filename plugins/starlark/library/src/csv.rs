@@ -13,8 +13,8 @@ use starlark::values::none::NoneOr;
 use starlark::values::{Heap, Value};
 
 use self::read::rows;
+pub(crate) use self::write::TABLE;
 use self::write::{ALL, Columns, CsvWriter, NONE, NONNUMERIC};
-pub(crate) use self::write::{has, method};
 use super::iterators::Iter;
 use super::values::{items, list, misuse};
 

@@ -30,7 +30,7 @@ use starlark::values::{
 use self::calendar::{Day, MICROS, MICROS_A_DAY};
 pub(crate) use self::delta::{TimeDelta, absolute};
 pub(crate) use self::make::{class_method, construct};
-pub(crate) use self::methods::method;
+pub(crate) use self::methods::TABLE;
 use super::bound::bound;
 use super::class::Type;
 use super::text;
@@ -99,11 +99,6 @@ const DATETIME_METHODS: &[&str] = &[
 ];
 const CLASS_METHODS: &[&str] =
     &["fromisoformat", "fromordinal", "fromtimestamp", "strptime", "utcfromtimestamp"];
-
-/// Returns whether [`method`] has this method.
-pub(crate) fn has(name: &str) -> bool {
-    DATE_METHODS.contains(&name) || DATETIME_METHODS.contains(&name) || name == "total_seconds"
-}
 
 /// Returns whether [`class_method`] has this method.
 pub(crate) fn is_class_method(name: &str) -> bool {

@@ -18,9 +18,9 @@ use starlark::values::{
     starlark_value,
 };
 
+pub(crate) use self::caches::TABLE;
 use self::caches::{Cached, Decorator, caching};
-pub(crate) use self::caches::{has, method};
-use super::bound::bound;
+use super::bound::{MethodTable, bound};
 use super::macros::{never_frozen, shown_as};
 use super::order::CmpKey;
 use super::values::{Args, call, items, list, misuse, required};
@@ -166,7 +166,7 @@ impl<'v> StarlarkValue<'v> for Chain {
     }
 
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        bound(FromIterable, attribute, &["from_iterable"], heap)
+        bound(FromIterable, attribute, FROM_ITERABLE, heap)
     }
 
     fn invoke(
@@ -180,6 +180,13 @@ impl<'v> StarlarkValue<'v> for Chain {
     }
 }
 
+const FROM_ITERABLE: &[&str] = &["from_iterable"];
+
+pub(crate) const CHAIN: MethodTable = &[(FROM_ITERABLE, |_, _, args, eval| {
+    let [sequences] = args.bind(["iterable"])?;
+    chain(&items(required(sequences, "iterable")?, eval.heap())?, eval.heap())
+})];
+
 /// The object of `chain.from_iterable`.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct FromIterable;
@@ -191,7 +198,7 @@ shown_as!(FromIterable => "chain");
 impl<'v> StarlarkValue<'v> for FromIterable {}
 
 /// Concatenates the items of several sequences.
-pub(crate) fn chain<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+fn chain<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Value<'v>> {
     let mut all = Vec::new();
     for sequence in sequences {
         all.extend(items(*sequence, heap)?);

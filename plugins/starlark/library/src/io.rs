@@ -10,17 +10,15 @@ use starlark::values::{
     Value, ValueLike as _, starlark_value,
 };
 
-use super::bound::bound;
+use super::bound::{MethodTable, bound};
 use super::macros::shown_as;
 use super::values::{Args, as_i64, items, list, misuse, required, text_of};
 
 const METHODS: &[&str] =
     &["close", "flush", "getvalue", "read", "readline", "readlines", "seek", "write", "writelines"];
 
-/// Returns whether [`method`] has this method.
-pub(crate) fn has(name: &str) -> bool {
-    METHODS.contains(&name)
-}
+pub(crate) const TABLE: MethodTable =
+    &[(METHODS, |this, name, args, eval| method(this, name, args, eval.heap()))];
 
 /// The module `io`.
 #[starlark_module]
@@ -120,7 +118,7 @@ impl<'v> StarlarkValue<'v> for StringIo {
 }
 
 /// Calls a method of a `StringIO`.
-pub(crate) fn method<'v>(
+fn method<'v>(
     this: Value<'v>,
     name: &str,
     args: Args<'v>,

@@ -4,7 +4,7 @@ use starlark::eval::{Arguments, Evaluator};
 use starlark::values::dict::{AllocDict, DictMut, DictRef};
 use starlark::values::{Heap, StarlarkValue, Value, ValueLike as _, starlark_value};
 
-use super::bound::Bound;
+use super::bound::{Bound, MethodTable};
 use super::comparisons::same;
 use super::containers::NamedTuple;
 use super::creation::{dict_of, set_of};
@@ -81,62 +81,85 @@ pub(crate) fn dispatch<'v>(
     args: Args<'v>,
     eval: &mut Evaluator<'v, '_, '_>,
 ) -> starlark::Result<Value<'v>> {
-    let heap = eval.heap();
-    match (this.get_type(), name) {
-        ("string", _) if strings::has(name) => {
-            strings::method(this.unpack_str().unwrap_or_default(), name, args, heap)
-        }
-        ("list", "copy") => Ok(list(heap, items(this, heap)?)),
-        ("list", "extend") => extend(this, args, eval),
-        ("list", "reverse") => reverse(this, heap),
-        ("list", "sort") => sort_list(this, args, eval),
-        ("list" | "tuple", "count") => count(this, args, heap),
-        ("list" | "tuple", "index") => index(this, args, heap),
-        ("tuple", _) if name.starts_with('_') => match this.downcast_ref::<NamedTuple>() {
-            Some(tuple) => Ok(tuple.method(name, &args, heap)),
-            None => call_own(this, name, &args, eval),
-        },
-        ("dict", "copy") => Ok(copy_dict(this, heap)),
-        ("dict", "popitem") => pop_item(this, heap),
-        ("dict", "update") => update_dict(this, args, heap),
-        ("set", "copy") => set_of(&items(this, heap)?, eval),
-        ("set", "difference_update") => retain(this, &args, false, eval),
-        ("set", "intersection_update") => retain(this, &args, true, eval),
-        ("set", "isdisjoint") => is_disjoint(this, &args, heap),
-        ("set", "update") => {
-            let others = list(heap, all_items(&args, heap)?);
-            call_method(this, "update", &[others], eval)
-        }
-        // With one argument, they are Starlark's own.
-        ("set", "union" | "intersection" | "difference") if args.positional.len() != 1 => {
-            combine(this, name, &args, eval)
-        }
-        ("float", "is_integer") => {
-            Ok(Value::new_bool(strict_float(this).is_some_and(|float| float.fract() == 0.0)))
-        }
-        ("int", "is_integer") => Ok(Value::new_bool(true)),
-        ("int" | "bool", "bit_length") => {
-            let bits = as_int(this).map_or(0, |int| int.bits());
-            Ok(heap.alloc(i64::try_from(bits).unwrap_or(i64::MAX)))
-        }
-        ("defaultdict" | "deque", _) => match collections::method(this, name, &args, eval) {
-            Some(done) => done,
-            None => call_own(this, name, &args, eval),
-        },
-        ("chain", _) => {
-            let [sequences] = args.bind(["iterable"])?;
-            functools::chain(&items(required(sequences, "iterable")?, heap)?, heap)
-        }
-        ("date" | "datetime" | "timedelta", _) if datetime::has(name) => {
-            datetime::method(this, name, args, heap)
-        }
-        ("StringIO", _) if io::has(name) => io::method(this, name, args, heap),
-        ("csv", _) if csv::has(name) => csv::method(this, name, &args, heap),
-        ("function", _) if functools::has(name) => functools::method(this, name, heap),
-        ("Pattern" | "Match", _) if regex::has(name) => regex::method(this, name, args, eval),
-        _ => call_own(this, name, &args, eval),
+    let table = table(this.get_type());
+    match table.iter().find(|(names, _)| names.contains(&name)) {
+        Some((_, method)) => method(this, name, args, eval),
+        None => call_own(this, name, &args, eval),
     }
 }
+
+/// Returns the methods of a type that are not Starlark's own.
+fn table(class: &str) -> MethodTable {
+    match class {
+        "string" => strings::TABLE,
+        "list" => LIST,
+        "tuple" => TUPLE,
+        "dict" => DICT,
+        "set" => SET,
+        "float" => FLOAT,
+        "int" => INT,
+        "bool" => BOOL,
+        "defaultdict" => collections::DICT_LIKE,
+        "deque" => collections::DEQUE,
+        "chain" => functools::CHAIN,
+        "date" | "datetime" | "timedelta" => datetime::TABLE,
+        "StringIO" => io::TABLE,
+        "csv" => csv::TABLE,
+        "function" => functools::TABLE,
+        "Pattern" | "Match" => regex::TABLE,
+        _ => &[],
+    }
+}
+
+const LIST: MethodTable = &[
+    (&["copy"], |this, _, _, eval| Ok(list(eval.heap(), items(this, eval.heap())?))),
+    (&["count"], |this, _, args, eval| count(this, args, eval.heap())),
+    (&["extend"], |this, _, args, eval| extend(this, args, eval)),
+    (&["index"], |this, _, args, eval| index(this, args, eval.heap())),
+    (&["reverse"], |this, _, _, eval| reverse(this, eval.heap())),
+    (&["sort"], |this, _, args, eval| sort_list(this, args, eval)),
+];
+
+const TUPLE: MethodTable = &[
+    (&["count"], |this, _, args, eval| count(this, args, eval.heap())),
+    (&["index"], |this, _, args, eval| index(this, args, eval.heap())),
+    (&["_asdict", "_replace"], |this, name, args, eval| match this.downcast_ref::<NamedTuple>() {
+        Some(tuple) => Ok(tuple.method(name, &args, eval.heap())),
+        None => call_own(this, name, &args, eval),
+    }),
+];
+
+const DICT: MethodTable = &[
+    (&["copy"], |this, _, _, eval| Ok(copy_dict(this, eval.heap()))),
+    (&["popitem"], |this, _, _, eval| pop_item(this, eval.heap())),
+    (&["update"], |this, _, args, eval| update_dict(this, args, eval.heap())),
+];
+
+const SET: MethodTable = &[
+    (&["copy"], |this, _, _, eval| set_of(&items(this, eval.heap())?, eval)),
+    (&["difference_update"], |this, _, args, eval| retain(this, &args, false, eval)),
+    (&["intersection_update"], |this, _, args, eval| retain(this, &args, true, eval)),
+    (&["isdisjoint"], |this, _, args, eval| is_disjoint(this, &args, eval.heap())),
+    (&["update"], |this, _, args, eval| {
+        let others = list(eval.heap(), all_items(&args, eval.heap())?);
+        call_method(this, "update", &[others], eval)
+    }),
+    (&["union", "intersection", "difference"], |this, name, args, eval| {
+        combine(this, name, &args, eval)
+    }),
+];
+
+const FLOAT: MethodTable = &[(&["is_integer"], |this, _, _, _| {
+    Ok(Value::new_bool(strict_float(this).is_some_and(|float| float.fract() == 0.0)))
+})];
+
+const INT: MethodTable = &[
+    (&["bit_length"], |this, _, _, eval| Ok(bit_length(this, eval.heap()))),
+    (&["is_integer"], |_, _, _, _| Ok(Value::new_bool(true))),
+];
+
+const BOOL: MethodTable =
+    &[(&["bit_length"], |this, _, _, eval| Ok(bit_length(this, eval.heap())))];
 
 /// Calls a method that Starlark has.
 fn call_own<'v>(
@@ -147,6 +170,11 @@ fn call_own<'v>(
 ) -> starlark::Result<Value<'v>> {
     let method = this.get_attr_error(name, eval.heap())?;
     eval.eval_function(method, &args.positional, &args.named)
+}
+
+fn bit_length<'v>(this: Value<'v>, heap: Heap<'v>) -> Value<'v> {
+    let bits = as_int(this).map_or(0, |int| int.bits());
+    heap.alloc(i64::try_from(bits).unwrap_or(i64::MAX))
 }
 
 fn extend<'v>(
@@ -291,13 +319,16 @@ fn retain<'v>(
     Ok(Value::new_none())
 }
 
-/// Combines a set with any number of others.
+/// Combines a set with any number of others. With one, the method is Starlark's own.
 fn combine<'v>(
     this: Value<'v>,
     name: &str,
     args: &Args<'v>,
     eval: &mut Evaluator<'v, '_, '_>,
 ) -> starlark::Result<Value<'v>> {
+    if args.positional.len() == 1 {
+        return call_own(this, name, args, eval);
+    }
     let heap = eval.heap();
     let mut total = set_of(&items(this, heap)?, eval)?;
     for other in args.only_positional()? {

@@ -29,7 +29,7 @@ use starlark::values::{
 use self::found::{Match, optional};
 use self::template::Template;
 use self::translate::translate;
-use super::bound::bound;
+use super::bound::{MethodTable, bound};
 use super::text;
 use super::values::{Args, as_i64, call, list, misuse, required, text_of};
 
@@ -85,10 +85,7 @@ struct Compiled {
 const PATTERN_METHODS: &[&str] =
     &["findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"];
 
-/// Returns whether [`method`] has this method.
-pub(crate) fn has(name: &str) -> bool {
-    PATTERN_METHODS.contains(&name) || found::METHODS.contains(&name)
-}
+pub(crate) const TABLE: MethodTable = &[(PATTERN_METHODS, method), (found::METHODS, method)];
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,7 +234,7 @@ fn run<'v>(
 }
 
 /// Calls a method of a pattern or a match.
-pub(crate) fn method<'v>(
+fn method<'v>(
     this: Value<'v>,
     name: &str,
     args: Args<'v>,

@@ -4,6 +4,7 @@ use starlark::collections::SmallMap;
 use starlark::values::dict::Dict;
 use starlark::values::{Heap, Value};
 
+use super::bound::MethodTable;
 use super::format::format_fields;
 use super::text;
 use super::values::{
@@ -41,13 +42,12 @@ const NAMES: &[&str] = &[
     "zfill",
 ];
 
-/// Returns whether [`method`] has this method.
-pub(crate) fn has(name: &str) -> bool {
-    NAMES.contains(&name)
-}
+pub(crate) const TABLE: MethodTable = &[(NAMES, |this, name, args, eval| {
+    method(this.unpack_str().unwrap_or_default(), name, args, eval.heap())
+})];
 
 /// Calls a method of a text.
-pub(crate) fn method<'v>(
+fn method<'v>(
     this: &'v str,
     name: &str,
     args: Args<'v>,

@@ -1,8 +1,9 @@
 //! The tool whose effects are counted.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use airlock_tests::{Client, bench::http_tool::HttpTool};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
@@ -47,7 +48,7 @@ impl EffectServer {
         // It may have failed, which is known next.
         let _ = stop.send(());
         serving.await.expect("the server does not fail");
-        happened.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        happened.lock().clone()
     }
 }
 
@@ -58,7 +59,7 @@ fn tool(happened: Happened) -> HttpTool {
         definition,
         run: Box::new(move |arguments: &Value| {
             let number = arguments["n"].as_u64().expect("each call has a number");
-            happened.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+            happened.lock().push(number);
             number.to_string()
         }),
     }

@@ -56,7 +56,7 @@ async fn with_wait_an_operator_decides_although_the_client_could_ask_its_user() 
     let asked = "airlock_decisions_total{decision=\"asked\",reason=\"needs_approval\"} 2";
     let metrics = gateway.metrics().await;
     assert!(metrics.lines().any(|line| line == asked), "{metrics}");
-    let said = gateway.said();
+    let said = gateway.until_said_times("a call that waits was decided about", 2).await;
     assert_eq!(said.matches("a call that waits was decided about").count(), 2, "{said}");
     assert!(said.contains("operator") && !said.contains("quiet"), "{said}");
 }
@@ -68,7 +68,7 @@ async fn with_wait_neither_the_state_nor_the_key_of_a_client_approves_its_script
     let client = noting(&setup).code_mode().auto(&["echo"]).execute(&["echo", "note"]);
     let setup = setup.client(client).key("ann", ANN, &[("server", &["*"])]);
     let gateway = setup.serve_connected().await;
-    let endpoint = Endpoint::of(&gateway).with_elicitation().key(ANN);
+    let endpoint = Endpoint::new(&gateway).with_elicitation().key(ANN);
     let script = json!({"code": "server.note(text = \"x\")\nresult = \"ran\""});
     let params = json!({"name": "executeToolCode", "arguments": script});
     let stopped = endpoint.modern("tools/call", params.clone()).result().await;
@@ -79,14 +79,14 @@ async fn with_wait_neither_the_state_nor_the_key_of_a_client_approves_its_script
     assert_ne!(again["result"]["structuredContent"]["result"], "ran", "{again}");
     let approve = gateway.request(Method::POST, &format!("/v1/runs/{id}/approve"));
     let approve = approve.header("x-bf-vk", ANN).json(&json!({"calls": ["1"]}));
-    let refused = Reply::of(approve).await;
+    let refused = Reply::fetch(approve).await;
     assert_eq!((refused.status, refused.code()), (403, "operator_required"), "{}", refused.text);
     let call = json!({
         "function": {"name": "executeToolCode", "arguments": script.to_string()},
         "request_state": run["request_state"],
     });
     let execute = gateway.request(Method::POST, "/v1/mcp/tool/execute").header("x-bf-vk", ANN);
-    let refused = Reply::of(execute.json(&call)).await;
+    let refused = Reply::fetch(execute.json(&call)).await;
     assert_eq!((refused.status, refused.code()), (403, "operator_required"), "{}", refused.text);
     assert_eq!(fs::read_to_string(&notes).unwrap_or_default(), "");
 }

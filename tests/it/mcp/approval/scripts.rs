@@ -16,7 +16,7 @@ async fn a_script_is_asked_about_with_the_tools_that_need_an_approval() {
     let notes = setup.directory().join("notes");
     let client = noting(&setup).code_mode().auto(&["echo"]);
     let gateway = setup.client(client.execute(&["echo", "note"])).serve_connected().await;
-    let session = Endpoint::of(&gateway).with_elicitation().session().await;
+    let session = Endpoint::new(&gateway).with_elicitation().session().await;
     let script = json!({"code": "server.note(text = \"x\")\nresult = \"ran\""});
     let params = json!({"name": "executeToolCode", "arguments": script});
     for (action, noted) in [("decline", ""), ("accept", "x\n")] {
@@ -37,7 +37,7 @@ async fn a_script_of_a_client_that_cannot_ask_waits_and_goes_on_with_its_state()
     let notes = setup.directory().join("notes");
     let client = noting(&setup).code_mode().auto(&["echo"]);
     let gateway = setup.client(client.execute(&["echo", "note"])).serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let script = json!({"code": "server.note(text = \"x\")\nresult = \"ran\""});
     let params = json!({"name": "executeToolCode", "arguments": script});
     for client in endpoint.both().await {

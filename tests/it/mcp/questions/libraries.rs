@@ -25,7 +25,7 @@ async fn era(gateway: &Gateway) -> Value {
 /// Calls a tool from a client of each era, answers what it asks, and returns the texts of the results.
 async fn texts(gateway: &Gateway, tool: &str) -> [String; 2] {
     let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});
-    let [modern, legacy] = Endpoint::of(gateway).with_capabilities(all).both().await;
+    let [modern, legacy] = Endpoint::new(gateway).with_capabilities(all).both().await;
     let text = async |client| {
         let call = json!({"name": format!("up-{tool}"), "arguments": {}});
         let (response, _) = conversed(&client, "tools/call", call, |question| {

@@ -45,7 +45,7 @@ async fn listen(endpoint: &Endpoint, wanted: Value) -> (Messages, Value) {
 #[tokio::test]
 async fn a_change_reaches_those_who_subscribed_in_either_era_and_no_one_else() {
     let gateway = gateway().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let tools = McpClient::Modern(endpoint.clone());
     let session = endpoint.session().await;
     let mut get = session.listen().stream().await;
@@ -76,7 +76,7 @@ async fn a_change_reaches_those_who_subscribed_in_either_era_and_no_one_else() {
 #[tokio::test]
 async fn a_changed_list_is_announced_in_both_eras() {
     let gateway = gateway().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let tools = McpClient::Modern(endpoint.clone());
     let session = endpoint.session().await;
     session.request("resources/list", json!({})).result().await;
@@ -92,7 +92,7 @@ async fn a_changed_list_is_announced_in_both_eras() {
 #[tokio::test]
 async fn subscriptions_of_a_session_and_of_a_stream_are_bounded() {
     let gateway = gateway().await;
-    let endpoint = Endpoint::of(&gateway);
+    let endpoint = Endpoint::new(&gateway);
     let tools = McpClient::Modern(endpoint.clone());
     let session = endpoint.session().await;
     let uri = |n: usize| format!("airlock://up/memo://{n}");

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Failure, allowance::Allowance, controlled::ControlledRequest};
 use airlock_conversation::{Delta, Wire, chat};
-use airlock_core::memory::Charge;
+use airlock_core::{memory::Charge, threads};
 use airlock_model::{Chunks, ReplyChunk, Response};
 
 /// Member with the log probabilities of the parts of a text, which repeat it.
@@ -65,7 +65,7 @@ impl ModelReview<'_> {
         guards.stream_window(&self.exchange.membership)
     }
 
-    /// Receives a stream to its end, and decides about it.
+    /// Receives a stream to its end, and decides about it. The pieces of a long one are joined on a blocking thread.
     async fn kept(
         &self,
         mut chunks: Chunks<'_>,
@@ -73,6 +73,7 @@ impl ModelReview<'_> {
         mut controlled: Option<&mut ControlledRequest>,
     ) -> Result<Response<'static>, Failure> {
         let mut kept = Vec::new();
+        let mut kept_bytes = 0_usize;
         while let Some(mut chunk) = allowance.within(chunks.next()).await?? {
             if let Some(controlled) = &mut controlled {
                 controlled.receives(&chunk);
@@ -85,10 +86,14 @@ impl ModelReview<'_> {
             if !chunk.keep(&allowance.held) || !allowance.held.grow(bytes) {
                 return Err(Failure::NoMemory);
             }
+            kept_bytes = kept_bytes.saturating_add(bytes);
             kept.push(chunk);
         }
-        let deltas = kept.iter().flat_map(ReplyChunk::deltas).cloned().collect();
-        let mut deltas = joined(deltas);
+        let joining = threads::read(&self.exchange.tenant, kept_bytes, move || {
+            let deltas = kept.iter().flat_map(ReplyChunk::deltas).cloned().collect();
+            (joined(deltas), kept)
+        });
+        let (mut deltas, mut kept) = allowance.within(joining).await?;
         let is_changed = allowance.within(self.deltas(&mut deltas, &allowance.held)).await??;
         if is_changed {
             return Ok(Response::Chunks(vec![ReplyChunk::from(deltas)].into()));
@@ -280,10 +285,20 @@ pub(super) fn visit_delta(delta: &mut Delta, visitor: &mut impl TextVisitor) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use airlock_conversation::FinishReason;
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
+    use crate::tests::SETTINGS;
+    use airlock_core::{
+        door::{Membership, ReviewedExchange},
+        memory::MemoryBudget,
+        tenant::Tenant,
+        tool::GuardHook,
+    };
 
     fn text(choice: u64, text: &str) -> Delta {
         Delta::Text { choice, text: text.to_owned() }
@@ -299,6 +314,30 @@ mod tests {
 
     fn logprobs() -> Delta {
         member(LOGPROBS, json!({"content": [{"token": "a"}]}))
+    }
+
+    #[tokio::test]
+    async fn the_pieces_of_a_long_stream_are_joined_on_a_blocking_thread() {
+        let exchange = ReviewedExchange {
+            hook: GuardHook::AfterModel,
+            model: "demo/m".to_owned(),
+            tenant: Tenant::of_key([8; 32], "kept"),
+            membership: Membership::default().into(),
+            acts: Arc::default(),
+            placeholders: Arc::default(),
+        };
+        let review = ModelReview { guards: None, exchange, fallbacks: Vec::new() };
+        let allowance = Allowance::new(&SETTINGS, &MemoryBudget::unlimited());
+        for (pieces, is_here) in [(1, true), (1_000, false)] {
+            let chunks: Vec<ReplyChunk> = (0..pieces).map(|_| vec![text(0, "a")].into()).collect();
+            let occupied = threads::occupy(&review.exchange.tenant).await;
+            let mut keeping = Box::pin(review.kept(chunks.into(), &allowance, None));
+            let at_once = keeping.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{pieces}");
+            drop(occupied);
+            let kept = if let Some(kept) = at_once { kept } else { keeping.await };
+            assert!(kept.is_ok(), "{pieces}");
+        }
     }
 
     #[test]

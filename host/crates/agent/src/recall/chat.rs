@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 pub use self::notes::remove_notes;
 use self::restored::RestoredMessages;
-use super::{FoundRecord, Keeper, Recall, Trail, trail::MAX_SITES};
+use super::{ConversationDigests, FoundRecord, Recall, RecallWriter, trail::MAX_SITES};
 use airlock_core::{tenant::Tenant, threads};
 use airlock_json::{
     RawObject,
@@ -64,9 +64,9 @@ impl Rounds {
     }
 }
 
-impl Keeper {
+impl RecallWriter {
     /// Returns the digests at the end of a conversation: the messages in the request of the client.
-    pub(crate) async fn trail_of(&self, sent: &RawObject) -> Trail {
+    pub(crate) async fn trail_of(&self, sent: &RawObject) -> ConversationDigests {
         let mut trail = self.trail();
         let bytes = sent.get("messages").map_or(0, str::len);
         let sent = sent.clone();
@@ -84,7 +84,7 @@ impl Keeper {
     /// rounds, later requests learn that they are lost.
     pub(crate) async fn keep_rounds(
         &self,
-        trail: &Trail,
+        trail: &ConversationDigests,
         calls: impl Iterator<Item = (&str, &str)>,
         rounds: Option<Rounds>,
     ) {
@@ -111,7 +111,7 @@ impl Recall {
         };
         let bytes = text.len();
         let sent = body.clone();
-        let trail = Trail::new(tenant);
+        let trail = ConversationDigests::new(tenant);
         let (sites, entries) =
             threads::read(tenant, bytes, move || sites(messages(&sent), trail)).await;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
@@ -171,7 +171,7 @@ struct AnchorSite {
 /// Returns the last calls in the messages of the model, and the number of all messages and calls.
 fn sites<'m>(
     messages: impl Iterator<Item = &'m str>,
-    mut trail: Trail,
+    mut trail: ConversationDigests,
 ) -> (Vec<AnchorSite>, usize) {
     let mut sites = VecDeque::new();
     let mut turn = 0;
@@ -229,7 +229,7 @@ fn has_role(message: &str, role: &str) -> bool {
     raw::member(message, "role").and_then(raw::string).is_some_and(|own| own == role)
 }
 
-fn note_user(trail: &mut Trail, message: &str) {
+fn note_user(trail: &mut ConversationDigests, message: &str) {
     trail.note_user([&*text_of(raw::member(message, "content").unwrap_or_default())]);
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{FoundRecord, Keeper, Recall, Trail, note, trail::MAX_SITES};
+use super::{ConversationDigests, FoundRecord, Recall, RecallWriter, note, trail::MAX_SITES};
 use airlock_core::{
     tenant::Tenant,
     threads::{self, INLINE_BYTES},
@@ -43,13 +43,13 @@ struct OutputRecord {
 /// Keeps the output of the Response to one request.
 #[derive(Debug)]
 pub struct OutputKeeper {
-    keeper: Keeper,
-    trail: Trail,
+    keeper: RecallWriter,
+    trail: ConversationDigests,
 }
 
 impl OutputKeeper {
     /// Creates the keeper of the Response to these items: those of earlier Responses, and the input.
-    pub fn new(keeper: Keeper, earlier: &[Value], input: &[Value]) -> Self {
+    pub fn new(keeper: RecallWriter, earlier: &[Value], input: &[Value]) -> Self {
         let mut trail = keeper.trail();
         trail.note_items(earlier);
         trail.note_items(input);
@@ -70,7 +70,7 @@ impl OutputKeeper {
     }
 }
 
-impl Trail {
+impl ConversationDigests {
     /// Advances to the last message of the user in these items, if there is one.
     fn note_items(&mut self, items: &[Value]) {
         if let Some(message) = items.iter().rev().find(|item| is_of_user(item)) {
@@ -110,7 +110,7 @@ impl Recall {
     ) -> Result<(), E> {
         let bytes = json::text_len_within(items, INLINE_BYTES).unwrap_or(usize::MAX);
         let sent = std::mem::take(items);
-        let trail = Trail::new(tenant);
+        let trail = ConversationDigests::new(tenant);
         let (sites, sent) = threads::read(tenant, bytes, move || (sites(&sent, trail), sent)).await;
         *items = sent;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
@@ -170,7 +170,7 @@ struct AnchorSite {
     anchor: Anchor,
 }
 
-fn sites(items: &[Value], mut trail: Trail) -> Vec<AnchorSite> {
+fn sites(items: &[Value], mut trail: ConversationDigests) -> Vec<AnchorSite> {
     let mut sites = VecDeque::new();
     let mut turn = 0;
     for (position, item) in items.iter().enumerate() {
@@ -293,7 +293,7 @@ fn note_losses(items: &mut [Value], calls: &[usize]) {
 
 /// Returns the digest by which the record of a Response with this item is found; `None` for an item
 /// that another Response could have too.
-fn anchor(trail: &Trail, item: &Value) -> Option<Anchor> {
+fn anchor(trail: &ConversationDigests, item: &Value) -> Option<Anchor> {
     if is(item, &CALLS) {
         return trail.call(text(item, "call_id"), text(item, "name"));
     }

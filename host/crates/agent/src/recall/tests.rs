@@ -463,5 +463,5 @@ async fn many_lost_calls_in_a_long_conversation_take_time_that_grows_with_its_le
     let restored = restored(&recall, &ann(), &messages.into()).await;
     assert_eq!(restored.matches(note::LOST).count(), CALLS);
     // With a search among all messages for each call it takes a minute.
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }

@@ -42,13 +42,13 @@ const LABELS: [&str; 12] = [
 
 /// The digests of one conversation, up to a position in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Trail {
+pub(crate) struct ConversationDigests {
     scope: [u8; 32],
     /// Digest of the last message of the user so far.
     user: [u8; 32],
 }
 
-impl Trail {
+impl ConversationDigests {
     /// Begins a conversation of a tenant.
     pub(crate) fn new(tenant: &Tenant) -> Self {
         Self { scope: tenant.scope(), user: [0; 32] }
@@ -133,15 +133,15 @@ mod tests {
             one.message(c),
             trail(&key, &["gone"]).call(c, "x"),
             trail(&Tenant::ANONYMOUS, &["go"]).call(c, "x"),
-            Trail::new(&key).call(c, "x"),
+            ConversationDigests::new(&key).call(c, "x"),
         ];
         assert!(all.iter().all(Option::is_some));
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
     }
 
-    fn trail(tenant: &Tenant, user: &[&str]) -> Trail {
-        let mut trail = Trail::new(tenant);
+    fn trail(tenant: &Tenant, user: &[&str]) -> ConversationDigests {
+        let mut trail = ConversationDigests::new(tenant);
         trail.note_user(user.iter().copied());
         trail
     }

@@ -1,10 +1,12 @@
 //! The kinds of deltas of a relayed stream, and their order at its end.
 
 use super::round::HeldChunk;
-use airlock_conversation::Delta;
+use airlock_conversation::{Delta, Item, Part, Reply};
 
 /// Member with the log probabilities of a text.
 pub(super) const LOGPROBS: &str = "logprobs";
+/// Memory of an item with one part in a collected reply, in bytes beside its text. The capacity of both lists doubles.
+const BEGUN_BYTES: usize = 2 * (size_of::<Item>() + size_of::<Part>());
 
 /// Returns the deltas of a tail that cannot be sent as it came: its pieces, those that come `last`, and the
 /// ends. The members of its chunks follow the ends, and those of the chunk with the usage the usage.
@@ -61,14 +63,17 @@ pub(super) fn is_text(delta: &Delta) -> bool {
     }
 }
 
-/// Returns an upper estimate of the memory that a delta takes in a collected reply, in bytes. A text is
-/// appended to the one before it, whose capacity doubles.
-pub(super) fn kept_bytes(delta: &Delta) -> usize {
+/// Returns an upper estimate of the memory that a delta takes when it is added to a collected reply, in bytes. A text is
+/// appended to the one before it, whose capacity doubles, or begins an item: a model that writes a letter of its answer
+/// and one of its reasoning by turns makes an item of each.
+pub(super) fn kept_bytes(delta: &Delta, reply: &Reply) -> usize {
     match delta {
         Delta::Text { text, .. }
         | Delta::Refusal { text, .. }
         | Delta::Reasoning { text, .. }
-        | Delta::Arguments { text, .. } => 2 * text.len(),
+        | Delta::Arguments { text, .. } => {
+            2 * text.len() + if reply.continues(delta) { 0 } else { BEGUN_BYTES }
+        }
         delta => 2 * delta.bytes(),
     }
 }

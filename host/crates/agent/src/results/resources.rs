@@ -20,6 +20,7 @@ use airlock_core::{
         SourceSet, Tool, ToolError, ToolOutput, Trust, join,
     },
 };
+use airlock_json::{self as json, Caps};
 
 const DESCRIPTION: &str = "Reads a resource of an MCP server, for example one that the result of a tool links to. Its text \
                            comes from outside.";
@@ -27,6 +28,13 @@ const DESCRIPTION: &str = "Reads a resource of an MCP server, for example one th
 /// Longest URI, in bytes: twice what browsers and proxies are sure to accept. It is compared with
 /// the templates of every server, and repeated in the error.
 const MAX_URI_BYTES: usize = 4_096;
+
+/// Maximum memory of the result of `resources/read` as a tree, in bytes. It has up to 1 MiB as text, which may take a
+/// hundred times as much.
+const MAX_TREE_BYTES: usize = 4 << 20;
+
+/// Maximum number of the contents of a resource. A server sends one, or those of a directory.
+const MAX_CONTENTS: usize = 4_096;
 
 /// Runs the tool.
 pub(super) struct ResourceReader {
@@ -57,17 +65,13 @@ impl ResourceReader {
             RelayError::NotFound => unknown(&uri),
             error => refused(&server, &error),
         })?;
-        Ok(self.present(call, &server, &read))
+        let contents = contents_of(&read).map_err(|error| refused(&server, &error))?;
+        Ok(self.present(call, &server, &contents))
     }
 
-    /// Presents the result of `resources/read`: marked as that of a tool of the server, a large text as
+    /// Presents the contents of a resource: marked as that of a tool of the server, a large text as
     /// a preview, and images beside it.
-    fn present(&self, call: &Admitted, server: &ClientName, read: &str) -> ToolOutput {
-        let mut read: Value = serde_json::from_str(read).unwrap_or_default();
-        let contents = match read["contents"].take() {
-            Value::Array(contents) => contents,
-            _ => Vec::new(),
-        };
+    fn present(&self, call: &Admitted, server: &ClientName, contents: &[Value]) -> ToolOutput {
         let (images, others): (Vec<Content>, Vec<Content>) =
             contents.iter().map(content).partition(is_image);
         let provenance = Provenance::new(server.clone(), Trust::Untrusted);
@@ -153,6 +157,22 @@ fn owner(relays: &RelayView, uri: &str) -> Option<ClientName> {
     owners.next().is_none().then(|| first.clone())
 }
 
+/// Returns the contents in a result of `resources/read`. Fails if they would take too much memory.
+fn contents_of(read: &str) -> Result<Vec<Value>, RelayError> {
+    let too_large = RelayError::TooLarge { limit_bytes: MAX_TREE_BYTES };
+    if let Err(error) = json::check(read.as_bytes(), &Caps::memory(MAX_TREE_BYTES))
+        && error.is_cap()
+    {
+        return Err(too_large);
+    }
+    let mut read: Value = serde_json::from_str(read).unwrap_or_default();
+    match read["contents"].take() {
+        Value::Array(contents) if contents.len() > MAX_CONTENTS => Err(too_large),
+        Value::Array(contents) => Ok(contents),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Reads one of the contents of a resource.
 fn content(contents: &Value) -> Content {
     let image = contents["mimeType"].as_str().filter(|mime| mime.starts_with("image/"));
@@ -189,4 +209,26 @@ fn refused(server: &ClientName, error: &RelayError) -> CallError {
         _ => ErrorKind::Other,
     };
     CallError::from(ToolError::new(kind, format!("{server} did not return the resource: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_that_take_too_much_memory_are_refused() {
+        let text = |contents: &Value| json!({"contents": contents}).to_string();
+        let count = |read: &str| contents_of(read).ok().map(|contents| contents.len());
+        let one = json!({"uri": "a:b", "text": "x".repeat(1 << 19)});
+        for (contents, expected) in [
+            (json!([one]), Some(1)),
+            (json!(vec![0; MAX_CONTENTS]), Some(MAX_CONTENTS)),
+            (json!(vec![0; MAX_CONTENTS + 1]), None),
+            (json!([{"x": vec![json!({"": 0}); 1 << 17]}]), None),
+            (json!(1), Some(0)),
+        ] {
+            assert_eq!(count(&text(&contents)), expected);
+        }
+        assert_eq!(count("no JSON"), Some(0));
+    }
 }

@@ -105,7 +105,7 @@ impl CallOutcome {
         call: ToolCall,
         id: CallId,
         result: Result<ToolOutput, CallError>,
-        presenter: &Presenter<'_>,
+        presenter: &Presenter,
     ) -> Self {
         let raw = presenter.keep(&result);
         let (message, error) = match result {

@@ -1,4 +1,5 @@
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -231,6 +232,52 @@ async fn run_all(
         events += 1;
     }
     (result.await.expect("it ran"), events)
+}
+
+#[tokio::test]
+async fn a_long_result_is_not_presented_on_a_worker() {
+    let caller = caller();
+    let tenant = caller.view().tenant().clone();
+    for (bytes, is_here) in [(100, true), (threads::INLINE_BYTES, false)] {
+        let allowance = Arc::new(Allowance::new(&SETTINGS, &MemoryBudget::unlimited()));
+        let mut quota = CallQuota::new(1, None);
+        let mut call = calls(&["desk-echo"]);
+        // Its arguments are read here. The result repeats them, and is longer.
+        let text = "x".repeat(bytes - r#"{"x":""}"#.len());
+        call[0].arguments = Some(format!(r#"{{"x":"{text}"}}"#));
+        let batch = sort(call, &caller, false, &mut quota).await.batch;
+        let held = threads::occupy(&tenant).await;
+        let mut running = Box::pin(run_all(caller.clone(), SETTINGS, allowance, batch));
+        let mut ran = None;
+        for _ in 0..100 {
+            ran = running.as_mut().now_or_never();
+            if ran.is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ran.is_some(), is_here, "{bytes}");
+        drop(held);
+        let (ended, _) = if let Some(ran) = ran { ran } else { running.await };
+        assert!(ended[0].error.is_none() && ended[0].text.len() > bytes, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn many_calls_of_unknown_tools_yield_to_other_tasks() {
+    let caller = caller();
+    let allowance = Arc::new(Allowance::new(&SETTINGS, &MemoryBudget::unlimited()));
+    let mut quota = CallQuota::new(100, None);
+    let batch = sort(calls(&["other"; 100]), &caller, false, &mut quota).await.batch;
+    let mut running = Box::pin(run_all(caller, SETTINGS, allowance, batch));
+    let mut polls = 0;
+    let ran = poll_fn(|context| {
+        polls += 1;
+        running.as_mut().poll(context)
+    });
+    let (ended, _) = ran.await;
+    assert!(ended.len() == 100 && ended.iter().all(|ended| ended.error.is_some()));
+    assert!(polls > 20, "{polls}");
 }
 
 #[tokio::test]

@@ -55,10 +55,11 @@ fn started(events: &[Event]) -> usize {
 #[tokio::test]
 async fn a_call_that_was_shown_to_the_caller_is_never_run() {
     let echo = json!({"name": "desk-echo", "arguments": "{}"});
-    for first in [
-        json!({"index": 0, "id": "a", "custom": {"name": "zz"}}),
-        json!({"index": 0, "id": "a", "function": {"name": 5, "x": 1}, "custom": {"name": "zz"}}),
-    ] {
+    let two_types =
+        json!({"index": 0, "id": "a", "function": {"name": 5, "x": 1}, "custom": {"name": "zz"}});
+    for (first, fails) in
+        [(json!({"index": 0, "id": "a", "custom": {"name": "zz"}}), false), (two_types, true)]
+    {
         let chunks = [
             delta(first, Value::Null),
             delta(json!({"index": 0, "custom": 1}), Value::Null),
@@ -70,7 +71,9 @@ async fn a_call_that_was_shown_to_the_caller_is_never_run() {
         let is_shown = events
             .iter()
             .any(|event| matches!(event, Event::Chunk(chunk) if names(chunk).next().is_some()));
-        assert_ne!(is_shown, started(&events) > 0, "shown or run, and not both: {events:?}");
+        assert_eq!(matches!(events.last(), Some(Event::Failed(_))), fails, "{events:?}");
+        let runs = started(&events) > 0;
+        assert_eq!(is_shown != runs, !fails, "shown or run, and not both: {events:?}");
     }
 }
 

@@ -369,7 +369,7 @@ async fn parallel_calls_that_report_at_once_do_not_stop_each_other() {
         view,
         Origin::Model,
         fake::BUDGET,
-        airlock_core::door::Hearing::default(),
+        airlock_core::door::CallerCapabilities::default(),
     );
     let calls = json!([{"name": "desk-report"}, {"name": "desk-report"}, {"name": "desk-report"}]);
     let models = fake::scripted(&json!([

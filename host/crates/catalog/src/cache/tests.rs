@@ -81,10 +81,10 @@ fn key(name: &str) -> VirtualKey {
 
 impl Cached {
     async fn new() -> Self {
-        Self::of(SourceKind::Server("stdio")).await
+        Self::with_kind(SourceKind::Server("stdio")).await
     }
 
-    async fn of(kind: SourceKind) -> Self {
+    async fn with_kind(kind: SourceKind) -> Self {
         let catalog = Catalog::new();
         catalog.add_client(&client("db"), kind, policy(&rules()));
         let provider = Arc::new(Counting { calls: 0.into(), may_end: Semaphore::new(0) });
@@ -208,7 +208,7 @@ async fn results_that_are_not_whole_texts_are_not_kept() {
 
 #[tokio::test]
 async fn the_result_of_a_plugins_call_that_made_another_one_is_not_kept() {
-    let db = Cached::of(SourceKind::Plugin).await;
+    let db = Cached::with_kind(SourceKind::Plugin).await;
     assert_eq!(db.call("read", "{}").await, db.call("read", "{}").await);
     let arguments = r#"{"how":"calls"}"#;
     assert_ne!(db.call("read", arguments).await, db.call("read", arguments).await);

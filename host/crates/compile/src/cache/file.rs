@@ -19,7 +19,7 @@ pub(super) const CODE_MODE: u32 = 0o400;
 
 /// Reason that a file of the cache is not loaded.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Distrust {
+pub(super) enum CacheFileError {
     #[error("it is a {0}")]
     Kind(&'static str),
     #[error("it belongs to user {found}, not to {own}")]
@@ -38,8 +38,8 @@ pub(super) enum Distrust {
 
 /// Removes a file that is not loaded, and logs the reason. A file that is not there is no failure, and one
 /// that cannot be read because the process or the machine is short of something is kept.
-pub(super) fn discard(path: &Path, reason: &Distrust) {
-    if let Distrust::Read(error) = reason {
+pub(super) fn discard(path: &Path, reason: &CacheFileError) {
+    if let CacheFileError::Read(error) = reason {
         match Errno::from_io_error(error) {
             Some(Errno::NOENT) => return,
             Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => {
@@ -55,23 +55,27 @@ pub(super) fn discard(path: &Path, reason: &Distrust) {
     }
 }
 
-pub(super) fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
+pub(super) fn check_metadata(metadata: &fs::Metadata) -> Result<(), CacheFileError> {
     if !metadata.is_file() {
-        return Err(Distrust::Kind(if metadata.is_dir() { "directory" } else { "special file" }));
+        return Err(CacheFileError::Kind(if metadata.is_dir() {
+            "directory"
+        } else {
+            "special file"
+        }));
     }
     let found = metadata.uid();
     let own = own_user();
     if found != own {
-        return Err(Distrust::Owner { found, own });
+        return Err(CacheFileError::Owner { found, own });
     }
     let found = metadata.mode() & 0o7777;
     if found != CODE_MODE {
-        return Err(Distrust::Mode { found });
+        return Err(CacheFileError::Mode { found });
     }
     // A second hard link is a path to the file that this directory does not protect.
     match metadata.nlink() {
         1 => Ok(()),
-        found => Err(Distrust::Links { found }),
+        found => Err(CacheFileError::Links { found }),
     }
 }
 

@@ -185,9 +185,9 @@ fn a_file_with_another_mode_or_owner_is_refused() {
 #[test]
 fn a_file_that_cannot_be_read_for_lack_of_descriptors_is_kept() {
     let kept = kept();
-    discard(&kept.path(), &Distrust::Read(rustix::io::Errno::MFILE.into()));
+    discard(&kept.path(), &CacheFileError::Read(rustix::io::Errno::MFILE.into()));
     assert!(kept.loads(0));
-    discard(&kept.path(), &Distrust::Digest);
+    discard(&kept.path(), &CacheFileError::Digest);
     assert!(!kept.loads(0));
 }
 

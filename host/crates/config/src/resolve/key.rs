@@ -13,6 +13,7 @@ use super::{
     digest,
     file_env::FileEnv,
     limits::KeyIdentities,
+    name::check_length,
     named_set::{self, NamedSets},
     resolved::{Problems, Resolved},
     row,
@@ -28,8 +29,7 @@ use airlock_config_file::{
 };
 use airlock_core::{
     door::{
-        CertificateDigest, Grants, Keys, MAX_KEY_NAME_BYTES, Membership, ROLES_PREFIX, VirtualKey,
-        credential_digest,
+        CertificateDigest, Grants, Keys, Membership, ROLES_PREFIX, VirtualKey, credential_digest,
     },
     tool::ClientName,
 };
@@ -267,12 +267,12 @@ fn certificates_of(
 fn check_name(problems: &mut Problems, name: &str, taken: &mut BTreeSet<String>) {
     if name.trim().is_empty() {
         problems.refuse("name", "is empty");
-    } else if name.len() > MAX_KEY_NAME_BYTES {
-        problems.refuse(
-            "name",
-            format_args!("has {} bytes; expected at most {MAX_KEY_NAME_BYTES}", name.len()),
-        );
-    } else if name.starts_with(ROLES_PREFIX) {
+        return;
+    }
+    if !check_length(problems, "name", name) {
+        return;
+    }
+    if name.starts_with(ROLES_PREFIX) {
         problems.refuse("name", format_args!(
             "must not begin with {ROLES_PREFIX:?}, as the names of senders with an access token do; found {name:?}"
         ));

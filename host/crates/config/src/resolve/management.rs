@@ -40,7 +40,7 @@ struct Earlier {
 /// Resolves the section. If it is disabled, the environment variables of tokens need not exist.
 pub(super) fn resolve(file: file::Management, env: FileEnv<'_>) -> Resolved<ManagementSettings> {
     Resolved::new(|problems| {
-        let socket = problems.accept("socket", socket(file.socket.as_deref(), env)).flatten();
+        let socket = problems.merge(socket(&file, env));
         let mut earlier = Earlier::default();
         let operators = Resolved::elements(file.operators, |problems, operator| {
             resolve_one(problems, operator, &mut earlier, file.disabled, env)
@@ -50,15 +50,23 @@ pub(super) fn resolve(file: file::Management, env: FileEnv<'_>) -> Resolved<Mana
             disabled: file.disabled,
             hides_page: file.page == Some(false),
             reports: file.reports.map(|path| env.directory.join(path)),
-            socket: socket.filter(|_| !file.disabled),
+            socket,
             operators: problems.take("operators", operators),
             oidc: oidc.and_then(|oidc| problems.take("oidc", oidc::resolve(oidc, env))),
         }
     })
 }
 
+/// Returns the path of the socket; `None` for none, and if the section is disabled.
+pub(super) fn socket(file: &file::Management, env: FileEnv<'_>) -> Resolved<Option<PathBuf>> {
+    Resolved::new(|problems| {
+        let path = problems.accept("socket", socket_path(file.socket.as_deref(), env)).flatten();
+        path.filter(|_| !file.disabled)
+    })
+}
+
 /// Returns the path of the socket; `None` for none. The default needs a file that it is beside.
-fn socket(path: Option<&Path>, env: FileEnv<'_>) -> Result<Option<PathBuf>, InvalidValue> {
+fn socket_path(path: Option<&Path>, env: FileEnv<'_>) -> Result<Option<PathBuf>, InvalidValue> {
     let Some(path) = path else {
         return Ok(env.is_file.then(|| env.directory.join(SOCKET)));
     };

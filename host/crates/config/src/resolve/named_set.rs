@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    name::is_plain,
+    name::{check_length, is_plain},
     resolved::{Problems, Resolved},
     row,
 };
@@ -131,6 +131,7 @@ fn resolve_environments(
             problems.refuse("name", "is empty");
             return None;
         }
+        check_length(problems, "name", &name);
         check_unique(problems, "environment", &name, &mut taken);
         let own = Resolved::elements(own, |problems, client| {
             problems.accept_whole(row::client(&client, clients))

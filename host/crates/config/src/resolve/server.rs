@@ -52,10 +52,8 @@ pub(super) fn resolve(
     // A quarter, so that two addresses cannot take all connections.
     let quarter = max_connections.div_ceil(4);
     Resolved::new(|problems| {
-        let listen = listen(file.listen.as_deref().unwrap_or(DEFAULT_LISTEN));
-        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut settings = server::Settings {
-            listen: problems.accept("listen", listen).unwrap_or(loopback),
+            listen: problems.merge(listen(&file)),
             // An optional credential protects nothing, so where there is one, `false` must be set
             // explicitly.
             require_virtual_key: file.require_virtual_key.unwrap_or(credentials.exist()),
@@ -200,7 +198,16 @@ fn request_memory(memory: Option<Size>, settings: &server::Settings) -> Result<S
     Ok(memory)
 }
 
-fn listen(text: &str) -> Result<SocketAddr, String> {
+/// Returns the address that the gateway listens on.
+pub(super) fn listen(file: &file::Server) -> Resolved<SocketAddr> {
+    Resolved::new(|problems| {
+        let address = socket_address(file.listen.as_deref().unwrap_or(DEFAULT_LISTEN));
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        problems.accept("listen", address).unwrap_or(loopback)
+    })
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!(
             "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""

@@ -13,14 +13,14 @@ const FILE: &str = "airlock.db";
 /// and `airlock store rekey` makes them unnecessary.
 const MAX_OLD_KEYS: usize = 8;
 
-/// Returns the place of the database; `None` if it is not valid. Errors do not quote a URL, because it may
-/// have a password.
+/// Returns the place of the database: beside the file if none is given, or none that is valid. Errors do not quote a
+/// URL, because it may have a password.
 pub(super) fn resolve(
     store: Option<EnvText>,
     listen_url: Option<EnvText>,
     env: FileEnv<'_>,
-) -> Resolved<Option<Location>> {
-    Resolved::new(|problems| {
+) -> Resolved<Location> {
+    let resolved = Resolved::new(|problems| {
         let location = match store {
             Some(store) => problems.accept("store", location(store, env)),
             None => Some(beside(env)),
@@ -34,7 +34,8 @@ pub(super) fn resolve(
                 None
             }
         }
-    })
+    });
+    resolved.map(|location| location.unwrap_or_else(|| beside(env)))
 }
 
 fn location(text: EnvText, env: FileEnv<'_>) -> Result<Location, InvalidValue> {
@@ -55,7 +56,7 @@ fn location_of_server(text: EnvText, env: FileEnv<'_>) -> Result<ServerUrl, Inva
 }
 
 /// Returns the database beside the file.
-pub(super) fn beside(env: FileEnv<'_>) -> Location {
+fn beside(env: FileEnv<'_>) -> Location {
     Location::File(env.directory.join(FILE))
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::resolved::{Problems, Resolved};
+use super::{
+    name::check_length,
+    resolved::{Problems, Resolved},
+};
 use airlock_config_file::{
     file,
     refused::{InvalidValue, NamedPart},
@@ -98,12 +101,14 @@ impl<'a> KeyGroup<'a> {
         if name.trim().is_empty() {
             problems.refuse("name", "is empty");
         }
+        check_length(problems, "name", name);
         if self.find(name).is_some() {
             let kind = self.kind;
             problems.refuse("name", format_args!("another {kind} is named {name:?} already"));
         }
         self.names.insert(name.to_owned());
         let Some(id) = id.filter(|id| *id != name) else { return };
+        check_length(problems, "id", id);
         if id.trim().is_empty() {
             problems.refuse("id", "is empty; leave it out");
         } else if self.find(id).is_some() {

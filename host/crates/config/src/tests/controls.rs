@@ -98,6 +98,17 @@ fn unknown_and_repeated_names_are_refused_with_those_that_exist() {
     assert_snapshot!(error(&json!({"governance": {"virtual_keys": reserved}})), @r#"governance.virtual_keys[0].name: must not begin with "roles:", as the names of senders with an access token do; found "roles:reader""#);
     let long = json!([{"name": "k".repeat(257), "value": SECRET}]);
     assert_snapshot!(error(&json!({"governance": {"virtual_keys": long}})), @"governance.virtual_keys[0].name: has 257 bytes; expected at most 256");
+    let long = "n".repeat(257);
+    let named = json!({
+        "environments": [{"name": long, "clients": []}],
+        "teams": [{"name": long, "id": "t"}],
+        "customers": [{"name": "acme", "id": long}],
+    });
+    assert_snapshot!(error(&json!({"governance": named})), @r"
+    governance.environments[0].name: has 257 bytes; expected at most 256
+    governance.customers[0].id: has 257 bytes; expected at most 256
+    governance.teams[0].name: has 257 bytes; expected at most 256
+    ");
     let many: Vec<_> = (0..17).map(|_| "reader").collect();
     assert_snapshot!(error(&file(json!({"roles": many}))), @r#"governance.virtual_keys[0].roles: has 17 roles, expected at most 16"#);
     assert!(parse(&file(json!({"roles": vec!["reader"; 16]}))).is_ok());

@@ -208,7 +208,7 @@ fn lists_and_names_are_accepted_at_their_longest_and_refused_beyond_it() {
         clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
     };
     let directory = json!({"path": "x", "access": "read_only"});
-    let cases: [(&str, usize, FileOf<'_>); 8] = [
+    let cases: [(&str, usize, FileOf<'_>); 13] = [
         ("a name of a client", 32, &|length| clients(json!([stdio(&"c".repeat(length))]))),
         ("a name of a provider", 64, &|length| {
             let provider = json!({"kind": "openai", "base_url": "http://localhost"});
@@ -217,6 +217,21 @@ fn lists_and_names_are_accepted_at_their_longest_and_refused_beyond_it() {
         ("a name of a virtual key", 256, &|length| {
             let key = json!({"name": "k".repeat(length), "value": SECRET});
             json!({"governance": {"virtual_keys": [key]}})
+        }),
+        ("a name of an environment", 256, &|length| {
+            governed("environments", &json!({"name": "e".repeat(length), "clients": []}))
+        }),
+        ("a name of a team", 256, &|length| {
+            governed("teams", &json!({"name": "t".repeat(length)}))
+        }),
+        ("an identifier of a team", 256, &|length| {
+            governed("teams", &json!({"name": "t", "id": "i".repeat(length)}))
+        }),
+        ("a name of a customer", 256, &|length| {
+            governed("customers", &json!({"name": "c".repeat(length)}))
+        }),
+        ("an identifier of a customer", 256, &|length| {
+            governed("customers", &json!({"name": "c", "id": "i".repeat(length)}))
         }),
         ("a name of a store", 64, &|length| wasm(json!({"kv": {"s".repeat(length): {}}}))),
         ("a name of a directory", 64, &|length| {
@@ -242,4 +257,9 @@ fn lists_and_names_are_accepted_at_their_longest_and_refused_beyond_it() {
         assert!(parse(&file(most)).is_ok(), "{most}: {what}");
         assert!(parse(&file(most + 1)).is_err(), "{}: {what}", most + 1);
     }
+}
+
+/// Returns a file with one element of a part of `governance`.
+fn governed(part: &str, element: &Value) -> Value {
+    json!({"governance": {part: [element]}})
 }

@@ -39,6 +39,8 @@ pub struct ReplyReader {
     has_begun: bool,
     candidates: BTreeMap<u64, Candidate>,
     tokens: TokenCounts,
+    /// The tier of service, until the reply has begun.
+    tier: Option<String>,
 }
 
 /// State of a candidate.
@@ -58,6 +60,12 @@ struct PieceAllowance {
 }
 
 impl ReplyReader {
+    /// Creates a reader of a reply with this tier of service, in the words of OpenAI's API: the head of the response has
+    /// it, and not the body.
+    pub fn with_tier(tier: Option<String>) -> Self {
+        Self { tier, ..Self::default() }
+    }
+
     /// Reads a response, or one event of a stream. Fails if it reports an error, or if a candidate
     /// failed.
     pub fn response(&mut self, mut response: Object) -> Result<Vec<Delta>, ReplyError> {
@@ -67,6 +75,7 @@ impl ReplyReader {
         let mut deltas = Vec::new();
         if !self.has_begun {
             deltas.push(Delta::Begin(begin(&mut response)?));
+            deltas.extend(self.tier.take().map(Delta::ServiceTier));
             self.has_begun = true;
         }
         self.tokens.update(response.get("usageMetadata"));

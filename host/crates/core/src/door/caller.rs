@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::{
-    Budget, Entry, Event, Events, Hearing, Ledger, Origin, ProgramRequest, SessionSources, View,
-    author::Author, chain::CallerAuthority, event,
+    Budget, CallerCapabilities, Entry, Event, Events, Ledger, Origin, ProgramRequest,
+    SessionSources, View, author::Author, chain::CallerAuthority, event,
 };
 use crate::tool::{CallError, SourceSet};
 
@@ -20,12 +20,17 @@ pub struct Caller(Arc<CallerAuthority>);
 impl Caller {
     /// Creates a caller with a view. Each of its calls gets the whole `budget`.
     pub fn new(view: View, origin: Origin, budget: Budget) -> Self {
-        Self::hearing(view, origin, budget, Hearing::default())
+        Self::with_capabilities(view, origin, budget, CallerCapabilities::default())
     }
 
     /// Creates a caller that can answer questions of sources.
-    pub fn hearing(view: View, origin: Origin, budget: Budget, hearing: Hearing) -> Self {
-        Self::build(view, origin, budget, hearing, None)
+    pub fn with_capabilities(
+        view: View,
+        origin: Origin,
+        budget: Budget,
+        capabilities: CallerCapabilities,
+    ) -> Self {
+        Self::build(view, origin, budget, capabilities, None)
     }
 
     /// Creates a caller, and a receiver for the events of its running calls.
@@ -33,17 +38,17 @@ impl Caller {
         view: View,
         origin: Origin,
         budget: Budget,
-        hearing: Hearing,
+        capabilities: CallerCapabilities,
     ) -> (Self, Events) {
         let (sender, events) = event::channel();
-        (Self::build(view, origin, budget, hearing, Some(sender)), events)
+        (Self::build(view, origin, budget, capabilities, Some(sender)), events)
     }
 
     fn build(
         view: View,
         origin: Origin,
         budget: Budget,
-        hearing: Hearing,
+        capabilities: CallerCapabilities,
         events: Option<mpsc::Sender<Event>>,
     ) -> Self {
         let author = view.follows_sources().then(|| Author::of_request(SourceSet::default(), None));
@@ -53,7 +58,7 @@ impl Caller {
             budget,
             ledger: Ledger::default(),
             events,
-            hearing,
+            capabilities,
             approves_scripts: false,
             author,
             program: None,

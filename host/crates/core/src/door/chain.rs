@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    ArgumentSources, Budget, CallId, Event, Hearing, Ledger, Origin, ProgramRequest, View,
+    ArgumentSources, Budget, CallId, CallerCapabilities, Event, Ledger, Origin, ProgramRequest,
+    View,
     author::Author,
     budget::ChainBudget,
     ledger::OpenRecord,
@@ -45,7 +46,7 @@ pub(super) struct CallerAuthority {
     /// Sender of events; `None` if the caller does not receive them.
     pub(super) events: Option<mpsc::Sender<Event>>,
     /// Messages that the caller takes.
-    pub(super) hearing: Hearing,
+    pub(super) capabilities: CallerCapabilities,
     /// True if the calls of scripts are approved ahead.
     pub(super) approves_scripts: bool,
     /// The author of the calls of the request; `None` if sources are not followed.
@@ -170,8 +171,8 @@ impl Chain {
     }
 
     /// Messages of the source that the caller takes; none for nested calls.
-    pub fn heard(&self) -> Hearing {
-        if self.depth == 1 { self.authority.hearing } else { Hearing::default() }
+    pub fn capabilities(&self) -> CallerCapabilities {
+        if self.depth == 1 { self.authority.capabilities } else { CallerCapabilities::default() }
     }
 
     /// Returns the reporter for the running call's progress and partial results.

@@ -28,7 +28,8 @@ use crate::{
     tool::{Allowlist, ClientName, Policy, UriList},
 };
 
-/// Longest name of a key, in bytes: records and messages repeat it, and it is a segment of paths of the management API.
+/// Longest name of a key, and of the environment, the team and the customer that it names, in bytes: records and messages
+/// repeat it, and it is a segment of paths of the management API.
 pub const MAX_KEY_NAME_BYTES: usize = 256;
 /// Maximum roles of one key or sender. The name of a sender has all of them.
 pub const MAX_ROLES: usize = 16;

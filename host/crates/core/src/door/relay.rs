@@ -22,7 +22,7 @@ pub use self::{
     source::RelaySource,
     view::RelayView,
 };
-use super::{Hearing, SessionId};
+use super::{CallerCapabilities, SessionId};
 use crate::{
     tenant::Tenant,
     tool::{Answers, Cause, ClientName, InputRequired, QuestionKinds},
@@ -162,15 +162,15 @@ pub struct Relay {
     tenant: Tenant,
     limit: Duration,
     deadline: Instant,
-    hearing: Hearing,
+    capabilities: CallerCapabilities,
     answers: Option<Answers>,
     target: Arc<dyn RelayTarget>,
 }
 
 impl Relay {
     /// Sets what the caller takes: the source may ask it questions of these kinds.
-    pub fn hearing(self, hearing: Hearing) -> Self {
-        Self { hearing, ..self }
+    pub fn with_capabilities(self, capabilities: CallerCapabilities) -> Self {
+        Self { capabilities, ..self }
     }
 
     /// Makes the request the continuation of one that waits for answers.
@@ -180,12 +180,12 @@ impl Relay {
 
     /// Questions that the caller can answer.
     pub fn questions(&self) -> QuestionKinds {
-        self.hearing.questions
+        self.capabilities.questions
     }
 
     /// Session of the caller; `None` if the request belongs to none.
     pub fn session(&self) -> Option<SessionId> {
-        self.hearing.session
+        self.capabilities.session
     }
 
     /// Takes the answers, if the request is the continuation of one that waits for them.

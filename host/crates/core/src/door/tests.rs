@@ -426,7 +426,7 @@ fn a_storm_of_progress_does_not_displace_content_from_the_queue_of_events() {
     let sources = sources(&[open_policy(false)]);
     let view = sources.view(&Filter::none(), None);
     let (caller, mut events) =
-        Caller::with_events(view, Origin::Caller, BUDGET, Hearing::default());
+        Caller::with_events(view, Origin::Caller, BUDGET, CallerCapabilities::default());
     let call = caller.admit("alpha-read", "{}").expect("it is listed");
     let reporter = call.chain().reporter();
     for done in 0..10_000 {

@@ -100,7 +100,7 @@ impl Model for ModelRun {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        properties::of(self)
+        properties::all(self)
     }
 }
 

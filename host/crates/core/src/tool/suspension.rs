@@ -5,7 +5,12 @@ use serde_json::{Value, json};
 
 use super::{GuardQuestions, SourceSet, SourcesByPath, argument_lines};
 use crate::run::Position;
+use airlock_json::{self as json, Caps};
 use airlock_strings::cut;
+
+/// Limit on the memory of the arguments of one run that are shown as data, in bytes. A run keeps 16 MiB of them, which may
+/// take 150 times as much as trees.
+const MAX_TREES_BYTES: usize = 8 << 20;
 
 /// A run that stopped, and can go on once a person has decided about its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +62,20 @@ impl RunCall {
         self.manifest.clone()
     }
 
+    /// Returns the call with its arguments as data if they take at most `left` bytes as a tree, which is then
+    /// less; else with them as text.
+    fn to_json(&self, left: &mut usize) -> Value {
+        if self.arguments.len() <= MAX_PARSED
+            && let Ok(cost) = json::check(self.arguments.as_bytes(), &Caps::memory(*left))
+        {
+            *left = left.saturating_sub(cost.tree_bytes);
+            return json!(self);
+        }
+        let mut out = json!(Self { arguments: String::new(), ..self.clone() });
+        out["arguments"] = cut(self.arguments.clone(), MAX_PARSED).into();
+        out
+    }
+
     /// Returns a [line](SourcesByPath::lines) for the sources of each argument; none if they are not known.
     pub fn source_lines(&self) -> Vec<String> {
         self.argument_sources.as_ref().map(SourcesByPath::lines).unwrap_or_default()
@@ -64,16 +83,19 @@ impl RunCall {
 }
 
 impl Suspension {
-    /// Returns the run as the `airlock` object of a response has it.
+    /// Returns the run as the `airlock` object of a response has it. The arguments of the first calls to decide about are
+    /// shown as data. Once those of the run would take more memory than a response has for them, they are shown as
+    /// text.
     pub fn to_json(&self) -> Value {
-        let mut out = json!({
-            "id": self.run,
-            "request_state": self.token,
-            "completed": self.completed,
-            "pending": self.pending,
-        });
-        if !self.in_doubt.is_empty() {
-            out["in_doubt"] = json!(self.in_doubt);
+        let mut left = MAX_TREES_BYTES;
+        let [pending, in_doubt, completed] = [&self.pending, &self.in_doubt, &self.completed]
+            .map(|calls| calls.iter().map(|call| call.to_json(&mut left)).collect::<Vec<_>>());
+        // Not by `json!`, which would copy them.
+        let mut out = json!({"id": self.run, "request_state": self.token});
+        out["completed"] = completed.into();
+        out["pending"] = pending.into();
+        if !in_doubt.is_empty() {
+            out["in_doubt"] = in_doubt.into();
         }
         out
     }
@@ -126,4 +148,41 @@ pub fn shown_arguments(arguments: &str) -> Value {
         return cut(arguments.to_owned(), MAX_PARSED).into();
     }
     serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trees_of_a_run_are_bounded() {
+        let dense = format!("[{}0]", r#"{"":0},"#.repeat(2_000));
+        let call = |arguments: &str| RunCall {
+            position: Position { block: 1, branch: 0 },
+            tool: "a-b".to_owned(),
+            arguments: arguments.to_owned(),
+            sources: SourceSet::default(),
+            argument_sources: None,
+            asked_by: GuardQuestions::default(),
+            manifest: Vec::new(),
+        };
+        let suspension = Suspension {
+            run: "run_1".to_owned(),
+            token: "run_1.1".to_owned(),
+            completed: vec![call(&dense); 64],
+            pending: vec![call(r#"{"a":1}"#), call("no JSON")],
+            in_doubt: Vec::new(),
+        };
+        let shown = suspension.to_json();
+        let arguments = |list: &str| -> Vec<Value> {
+            let calls = shown[list].as_array().into_iter().flatten();
+            calls.map(|call| call["arguments"].clone()).collect()
+        };
+        assert_eq!(arguments("pending"), [json!({"a": 1}), json!("no JSON")]);
+        let completed = arguments("completed");
+        let data = completed.iter().filter(|arguments| arguments.is_array()).count();
+        assert!((1..32).contains(&data), "{data}");
+        assert_eq!(completed.last(), Some(&json!(dense)));
+        assert_eq!(shown["completed"][63]["tool"], "a-b");
+    }
 }

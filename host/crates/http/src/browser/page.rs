@@ -6,7 +6,7 @@ const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;mar
                      box-sizing:border-box}";
 
 /// A page: a title, and the HTML below it.
-pub struct Page {
+pub struct HtmlPage {
     title: String,
     body: String,
     /// Path to which the browser goes on by itself.
@@ -15,7 +15,7 @@ pub struct Page {
     is_own: bool,
 }
 
-impl Page {
+impl HtmlPage {
     /// Creates a page of HTML.
     pub fn new(title: String, body: String) -> Self {
         Self { title, body, next: None, is_own: false }

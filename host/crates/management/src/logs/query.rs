@@ -18,7 +18,8 @@ use airlock_strings::cut;
 
 /// Rows of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: u32 = 50;
-/// Maximum rows of a page, which is held in memory.
+/// Maximum rows of a page, which is held in memory without the contents of its calls. A name in a row has at most
+/// [`MAX_TEXT_BYTES`].
 const MAX_LIMIT: u32 = 1_000;
 /// Period of a histogram, unless the query has another.
 const DEFAULT_PERIOD_MS: i64 = 24 * 3_600_000;

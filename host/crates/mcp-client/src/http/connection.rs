@@ -69,12 +69,14 @@ impl HttpConnection {
     }
 
     /// Receives with `receiving` until the connection ends, and returns the reason: a flood, its end on
-    /// the gateway's side, a forgotten session, or the end of `receiving`.
+    /// the gateway's side, a forgotten session, or the end of `receiving`, the first of these if
+    /// several have happened.
     pub(crate) async fn receive(
         &self,
         receiving: impl Future<Output = ReceiveError>,
     ) -> ReceiveError {
         tokio::select! {
+            biased;
             flood = self.inbox.flooded() => ReceiveError::Flood(flood),
             () = self.closed.cancelled() => ReceiveError::Closed,
             () = self.expired.cancelled() => {

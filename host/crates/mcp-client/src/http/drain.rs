@@ -17,7 +17,7 @@ use airlock_wire::sse::Item;
 /// Time limit for the rest of a body. Nearly always it is already there.
 const TIME: Duration = Duration::from_secs(1);
 /// Maximum rest of a body that is not a stream, in bytes. To read more takes longer than to
-/// connect once more.
+/// connect once more: the certificates of a server over TLS alone have as many.
 const MAX_BYTES: usize = 4 << 10;
 
 /// Rests of bodies that are being read, at most [`MAX_REQUESTS_IN_FLIGHT`].

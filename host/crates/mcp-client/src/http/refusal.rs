@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use reqwest::Response;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     super::{decode, inbox::Inbox, limits::MAX_ERROR_BODY_BYTES, transport::SendError},
@@ -11,6 +11,7 @@ use super::{
 use airlock_core::tool::Cause;
 use airlock_mcp_oauth::MAX_REASON_BYTES;
 use airlock_strings::{cut, one_line, with_causes};
+use airlock_wire::{error::RpcError, message};
 
 /// Content type of a JSON body.
 pub(crate) const JSON: &str = "application/json";
@@ -78,16 +79,14 @@ impl RefusedResponse {
                 let error = decode::refusal(&body);
                 let (code, message) =
                     error.map(|error| (error.code, error.message)).unwrap_or_default();
-                let error = json!({"code": code, "message": format!("HTTP {status}: {message}")});
-                let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                inbox.receive_as(id, body.to_string().as_bytes());
+                let error = RpcError::new(code, format!("HTTP {status}: {message}"));
+                inbox.receive_as(id, message::failure(Some(&id.into()), &error).as_bytes());
             }
             Self::WithError { body, .. } => inbox.receive_as(id, &body),
             Self::WithText { status, text } if is_probe && status.is_client_error() => {
                 let message = format!("server/discover rejected with HTTP {status}: {text}");
-                let error = json!({"code": -32_600, "message": message});
-                let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                inbox.receive_as(id, body.to_string().as_bytes());
+                let error = RpcError::invalid_request(message);
+                inbox.receive_as(id, message::failure(Some(&id.into()), &error).as_bytes());
             }
             other => return Err(other.into_error(inbox)),
         }
@@ -169,6 +168,8 @@ pub(crate) fn unexpected_type(response: &Response, expected: &[&str], inbox: &In
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use serde_json::json;
 
     use super::*;
     use crate::{decode::Reception, inbox::ResponseKind};

@@ -21,7 +21,7 @@ use super::{
     source::TokenSource,
 };
 use crate::{
-    brakes::Paused,
+    backoff::RefreshPaused,
     outbound,
     refresh::refresh,
     token_endpoint::{INVALID_GRANT, TokenError},
@@ -40,15 +40,15 @@ impl TokenSource {
         &self,
         login: Arc<UpstreamLogin>,
     ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
-        if let Some(code) = self.brakes.refresh_refusal(&login) {
+        if let Some(code) = self.backoff.refresh_refusal(&login) {
             return Err(self.needs(LoginReason::Refused(code)));
         }
         if login.refresh_token.is_none() {
             return Err(self.needs(LoginReason::Expired));
         }
-        match self.brakes.paused(&login) {
-            Some(Paused::Failure) => return Err(AuthorizationError::Paused),
-            Some(Paused::Client(code)) => return Err(self.client_refused(code)),
+        match self.backoff.paused(&login) {
+            Some(RefreshPaused::Failure) => return Err(AuthorizationError::Paused),
+            Some(RefreshPaused::Client(code)) => return Err(self.client_refused(code)),
             None => {}
         }
         // The store has a refresh token that was used.
@@ -57,7 +57,7 @@ impl TokenSource {
         }
         // Before the claim, which has time for the request alone.
         if let Err(error) = self.outbound().await {
-            self.brakes.pause(&login);
+            self.backoff.pause(&login);
             return Err(TokenError::from(error).into());
         }
         let deadline = Instant::now() + CLAIM;
@@ -106,12 +106,12 @@ impl TokenSource {
         warn!(%client, error = with_causes(&error), "access token of an upstream server not refreshed");
         match error {
             TokenError::Refused(code) if !self.stored.has_holder() => {
-                self.brakes.refuse_refresh(&login, &code);
+                self.backoff.refuse_refresh(&login, &code);
                 Err(self.needs(LoginReason::Refused(code)))
             }
             TokenError::Refused(code) if code == INVALID_GRANT => {
                 // First, for a store that cannot be written.
-                self.brakes.pause(&login);
+                self.backoff.pause(&login);
                 self.stored.void(&login.access_token).await?;
                 self.state.remember(None);
                 Err(self.needs(LoginReason::Refused(code)))
@@ -119,11 +119,11 @@ impl TokenSource {
             // It says nothing about the login, which may be renewed once the client is accepted again.
             TokenError::Refused(code) => {
                 error!(%client, code, "an authorization server refuses the client of the gateway");
-                self.brakes.pause_for_client(&login, &code);
+                self.backoff.pause_for_client(&login, &code);
                 Err(self.client_refused(code))
             }
             error => {
-                self.brakes.pause(&login);
+                self.backoff.pause(&login);
                 Err(error.into())
             }
         }

@@ -10,7 +10,7 @@ use super::{
     state::LoginState,
 };
 use crate::{
-    brakes::Brakes,
+    backoff::RefreshBackoff,
     http_settings::{HttpSettings, InvalidSettings},
     logins::{LoginsUnavailable, StoredLogin},
     outbound::Outbound,
@@ -28,8 +28,8 @@ pub(super) struct TokenSource {
     pub(super) outbound: OnceCell<Outbound>,
     pub(super) clock: Clock,
     pub(super) state: LoginState,
-    /// Brakes that all connections with this login share.
-    pub(super) brakes: Arc<Brakes>,
+    /// Backoff that all connections with this login share.
+    pub(super) backoff: Arc<RefreshBackoff>,
     /// True if the gateway registers its client at the authorization server, so that another login mends
     /// that the client is refused.
     pub(super) registers: bool,
@@ -56,12 +56,12 @@ impl TokenSource {
         match self.state.login() {
             None if self.stored.has_holder() => None,
             None => Some(Ok(None)),
-            Some(login) if self.brakes.is_rejected(&login) => None,
+            Some(login) if self.backoff.is_rejected(&login) => None,
             Some(login) if self.is_expired(&login) => None,
             Some(login)
                 if self.is_due(&login)
-                    && self.brakes.paused(&login).is_none()
-                    && self.brakes.refresh_refusal(&login).is_none() =>
+                    && self.backoff.paused(&login).is_none()
+                    && self.backoff.refresh_refusal(&login).is_none() =>
             {
                 None
             }
@@ -72,7 +72,7 @@ impl TokenSource {
     /// Returns the known login if its token can be sent, however old the look into the store is.
     pub(super) fn usable(&self) -> Option<Arc<UpstreamLogin>> {
         let login = self.state.login();
-        login.filter(|login| !self.is_expired(login) && !self.brakes.is_rejected(login))
+        login.filter(|login| !self.is_expired(login) && !self.backoff.is_rejected(login))
     }
 
     /// Returns the client for the authorization server, for which the files of TLS are read once.
@@ -99,11 +99,11 @@ impl TokenSource {
                 _ => Err(self.needs(LoginReason::Missing)),
             };
         };
-        if self.brakes.is_rejected(&login) {
+        if self.backoff.is_rejected(&login) {
             return Err(self.needs(LoginReason::Rejected));
         }
         if refused.has(&login) {
-            let is_replaceable = login.refresh_token.is_some() && self.brakes.may_replace();
+            let is_replaceable = login.refresh_token.is_some() && self.backoff.may_replace();
             return if is_replaceable {
                 Ok(StoredToken::Rejected(login))
             } else {

@@ -235,9 +235,9 @@ async fn logins_that_hang_at_one_server_delay_no_login_at_another() {
     let world = World::new().await;
     let link = world.offer(&ann()).await;
     let busy = "up".to_owned();
-    let mut turns = Vec::new();
+    let mut permits = Vec::new();
     for _ in 0..MAX_BEGINNING {
-        turns.push(world.links.0.clients_beginning.take(&busy).await);
+        permits.push(world.links.0.clients_beginning.take(&busy).await);
     }
     let other = world.client_named("other", "read");
     let bob = bob();
@@ -247,7 +247,7 @@ async fn logins_that_hang_at_one_server_delay_no_login_at_another() {
     assert!(world.links.begin(of_other, BROWSER, other.server()).await.is_ok());
     let begun = world.links.begin(&link, BROWSER, world.client("read").server()).await;
     assert!(matches!(begun, Err(FollowError::Busy)), "{begun:?}");
-    drop(turns);
+    drop(permits);
     world.begin(&link).await;
 }
 

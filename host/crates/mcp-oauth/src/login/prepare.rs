@@ -33,7 +33,7 @@ use crate::{
 use airlock_core::{secret::Scrubber, tool::ClientName};
 use airlock_store::login::{LoginHolder, UpstreamLogin};
 use airlock_strings::{MAX_WORD_BYTES, cut, with_causes};
-use airlock_wire::method;
+use airlock_wire::{id::RpcId, message, method};
 
 /// Time for finding the authorization server and for registering the client.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -270,7 +270,7 @@ impl Preparing<'_> {
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method::TOOLS_LIST}).to_string();
+        let body = message::request(&RpcId::from(1), method::TOOLS_LIST, &json!({}));
         match server.send(Method::POST, server.url(), own, body).await {
             Ok(response) if response.status() == http::StatusCode::UNAUTHORIZED => {
                 Ok(response.headers().clone())

@@ -127,7 +127,7 @@ fn a_state_counts_once_however_many_are_used_by_its_tenant_or_another_one() {
     assert_eq!(seal.used.lock()[&ann].len(), 1);
 }
 
-fn spent(expires: u64, number: usize) -> Spent {
+fn spent(expires: u64, number: usize) -> UsedApproval {
     let mut code = [0; 32];
     code[..8].copy_from_slice(&number.to_be_bytes());
     (expires, code)
@@ -203,7 +203,7 @@ fn tenant(number: u8) -> Tenant {
     Tenant::of_key([number; 32], "t")
 }
 
-fn state_of(tenant: u8, number: usize, expires: u64) -> Spent {
+fn state_of(tenant: u8, number: usize, expires: u64) -> UsedApproval {
     let mut mac = [tenant; 32];
     mac[..8].copy_from_slice(&number.to_be_bytes());
     (expires, mac)

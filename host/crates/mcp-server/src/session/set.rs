@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Session, full, lock, table::SessionTable};
+use super::{Session, full, table::SessionTable};
 use crate::{meta::Peer, metrics::ServerTimes, settings::SessionBounds, toolbox::ToolboxScope};
 use airlock_core::tenant::Tenant;
 use airlock_wire::error::RpcError;
@@ -77,7 +77,7 @@ impl Sessions {
     /// Changes the bounds. Sessions and streams beyond lower ones end when further ones are opened, some for
     /// each, in the order in which they make room for it.
     pub fn set_bounds(&self, bounds: SessionBounds) {
-        *lock(&self.bounds) = bounds;
+        *self.bounds.lock() = bounds;
     }
 
     /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
@@ -88,8 +88,8 @@ impl Sessions {
         scope: ToolboxScope,
         peer: Peer,
     ) -> Result<Arc<Session>, RpcError> {
-        let bounds = *lock(&self.bounds);
-        let mut table = lock(&self.table);
+        let bounds = *self.bounds.lock();
+        let mut table = self.table.lock();
         table.expire(bounds.idle);
         let mut own = table.count(&tenant);
         for _ in 0..MOST_CLOSED {
@@ -121,8 +121,8 @@ impl Sessions {
     /// Finds a session of a tenant that was opened at the path with these tools; `None` if there is none,
     /// or if it is another tenant's or another path's.
     pub fn find(&self, id: &str, tenant: &Tenant, scope: &ToolboxScope) -> Option<Arc<Session>> {
-        let idle = lock(&self.bounds).idle;
-        let mut table = lock(&self.table);
+        let idle = self.bounds.lock().idle;
+        let mut table = self.table.lock();
         let session = table.get(id)?;
         let session = Some(session).filter(|own| own.tenant == *tenant && own.scope == *scope)?;
         let session = session.clone();
@@ -140,15 +140,15 @@ impl Sessions {
 
     /// Closes a session: its requests are cancelled, its streams end.
     pub fn close(&self, session: &Session) {
-        lock(&self.table).remove(&session.id);
+        self.table.lock().remove(&session.id);
         session.close();
     }
 
     /// Takes room for a stream that waits for notifications.
     pub fn stream(self: &Arc<Self>, tenant: Tenant) -> Result<StreamSlot, RpcError> {
-        let bounds = *lock(&self.bounds);
-        lock(&self.table).expire(bounds.idle);
-        let mut streams = lock(&self.streams);
+        let bounds = *self.bounds.lock();
+        self.table.lock().expire(bounds.idle);
+        let mut streams = self.streams.lock();
         let own = streams.cut(&tenant, bounds.streams_per_key);
         if own >= bounds.streams_per_key {
             return Err(full(format!("this caller has {own} waiting streams, as many as it may")));
@@ -177,7 +177,7 @@ impl Sessions {
 
     /// Closes all sessions.
     pub fn close_all(&self) {
-        let all = lock(&self.table).take_all();
+        let all = self.table.lock().take_all();
         for session in all {
             session.close();
         }
@@ -185,7 +185,7 @@ impl Sessions {
 
     /// Returns the number of sessions, and that of streams that wait for notifications.
     pub fn usage(&self) -> (usize, usize) {
-        (lock(&self.table).len(), lock(&self.streams).count())
+        (self.table.lock().len(), self.streams.lock().count())
     }
 }
 
@@ -206,7 +206,7 @@ impl StreamSlot {
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        let mut streams = lock(&self.sessions.streams);
+        let mut streams = self.sessions.streams.lock();
         if let Some(own) = streams.by_tenant.get_mut(&self.tenant) {
             own.remove(&self.number);
             if own.is_empty() {

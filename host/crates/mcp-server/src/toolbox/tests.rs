@@ -114,7 +114,7 @@ fn pages_hold_every_tool_once_even_if_the_list_changes_between_them() {
     assert_eq!(rest.items.matches("\"name\"").count(), 2);
     assert!(rest.items.starts_with("{\"name\":\"a-t1000\"") && rest.next.is_none());
     let end = second.page(Some(&BASE64_URL_SAFE_NO_PAD.encode("zzz"))).expect("a page");
-    assert_eq!(end, Page { items: "", next: None });
+    assert_eq!(end, ItemPage { items: "", next: None });
     for bad in ["", "!", "YSBi"] {
         assert_eq!(first.page(Some(bad)).expect_err("refused").code, -32602, "{bad}");
     }

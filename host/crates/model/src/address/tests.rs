@@ -3,7 +3,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
 use super::*;
 use crate::{
-    CloudCredential, Key, ModelError, Prompt, Retries, backend::Backend as _, chat_replies,
+    Api, CloudCredential, Key, ModelError, Prompt, Retries, backend::Backend as _, chat_replies,
     http::aws_events, service::ServiceClient,
 };
 use airlock_core::{memory::MemoryBudget, secret::Secret};

@@ -235,7 +235,8 @@ async fn a_request_that_has_no_translation_is_refused_by_field_and_not_sent() {
         (json!({"messages": 1}), "messages"),
     ] {
         let error = respond(&service, &request(members), false, &free()).await.expect_err(param);
-        let (status, error) = (error.status().as_u16(), error.to_object());
+        let status = error.status().as_u16();
+        let error = error.to_object();
         assert_eq!((status, &error["param"]), (400, &json!(param)));
         assert_eq!(error["type"], "invalid_request_error");
         assert!(error["code"].is_string() && error["message"].is_string(), "{error:?}");

@@ -204,6 +204,25 @@ async fn a_stream_arrives_as_chunks() {
 }
 
 #[tokio::test]
+async fn the_tier_of_service_that_a_header_names_is_that_of_the_response() {
+    for (named, expected) in [
+        ("standard", json!("default")),
+        ("priority", json!("priority")),
+        ("FLEX", json!("flex")),
+        ("other", Value::Null),
+    ] {
+        let head = format!("x-gemini-service-tier: {named}\r\n");
+        let json = fake::respond("200 OK", "application/json", &head, &whole().to_string());
+        let stream = fake::respond("200 OK", "text/event-stream", &head, &sse(&events()));
+        for (answer, is_streamed) in [(json, false), (stream, true)] {
+            let (answered, _) = exchange(answer, &request(json!({})), is_streamed).await;
+            let last = answered.expect("an answer").pop().expect("a chunk");
+            assert_eq!(last["service_tier"], expected, "{named} {is_streamed}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_signature_of_a_call_returns_with_the_next_request() {
     let prompt = request(json!({"messages": [
         {"role": "user", "content": "hi"},

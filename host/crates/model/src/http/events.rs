@@ -1,9 +1,10 @@
 //! Server-sent events of a response, bounded in size and time.
 
-use std::{pin::pin, sync::Arc};
+use std::{mem, pin::pin, sync::Arc};
 
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
+use tokio::task::coop::consume_budget;
 
 #[cfg(feature = "bedrock")]
 use super::aws_events::{self, AwsDecoder};
@@ -20,6 +21,10 @@ use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 /// Data of the event after the last chunk of OpenAI's streams.
 pub(crate) const DONE: &[u8] = b"[DONE]";
 
+/// Bytes of a stream that take a unit of what a task may do before it yields. Of 128 units, a task reads as many short
+/// events, or 128 KiB, which take a few milliseconds.
+const UNIT_BYTES: usize = 1 << 10;
+
 /// Events of one response. Dropping them closes the connection.
 pub(crate) struct ServiceEvents<'a> {
     pub(crate) client: &'a HttpClient,
@@ -29,6 +34,8 @@ pub(crate) struct ServiceEvents<'a> {
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
+    /// Bytes that the last step of the decoder has read.
+    decoded_bytes: usize,
     /// Shared with the threads that read long events, which continue after the stream is dropped.
     held: Arc<Charge>,
     /// Bytes that `held` holds for the decoder.
@@ -104,6 +111,7 @@ impl<'a> ServiceEvents<'a> {
             decoder,
             received: Bytes::new(),
             received_bytes: 0,
+            decoded_bytes: 0,
             held: Arc::new(held),
             held_bytes: 0,
             has_ended: false,
@@ -144,13 +152,13 @@ impl<'a> ServiceEvents<'a> {
     async fn read(&self, data: Vec<u8>, read: ReadDocument) -> Result<Document, ModelError> {
         let data = String::from_utf8(data);
         let data = data.map_err(|_| self.client.bad_answer("an event that is not UTF-8"))?;
-        let redaction = self.client.redaction();
         let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
-        // An account of its own, because a thread continues after the request is dropped.
-        let own = self.held.beside();
         let document = if data.len() <= INLINE_BYTES {
-            read(redaction.redact(data), &caps, &own)
+            read(self.client.without_credentials(data), &caps, &self.held)
         } else {
+            let redaction = self.client.redaction();
+            // An account of its own, because a thread continues after the request is dropped.
+            let own = self.held.beside();
             let tenant = self.held.tenant();
             let reading = threads::run(&tenant, move || read(redaction.redact(data), &caps, &own));
             // Boxed: most events are short, and a stream would have room for the wait of a long one.
@@ -174,10 +182,11 @@ impl<'a> ServiceEvents<'a> {
             return Ok(None);
         }
         loop {
+            self.yield_if_due().await;
             let mut bytes = &self.received[..];
             let event = self.decoder.next(&mut bytes);
-            let read = self.received.len() - bytes.len();
-            self.received.advance(read);
+            self.decoded_bytes = self.received.len() - bytes.len();
+            self.received.advance(self.decoded_bytes);
             if let Some(event) = event {
                 return event.map(Some).map_err(|what| self.client.bad_answer(what));
             }
@@ -187,6 +196,14 @@ impl<'a> ServiceEvents<'a> {
             if !self.receive().await? {
                 return self.last();
             }
+        }
+    }
+
+    /// Yields to other tasks if this one has read enough. A stream that is always ready, and whose events become no chunk
+    /// for the caller, such as comments, pings or pieces of a call that is held back, would keep its thread to its end.
+    async fn yield_if_due(&mut self) {
+        for _ in 0..=mem::take(&mut self.decoded_bytes) / UNIT_BYTES {
+            consume_budget().await;
         }
     }
 

@@ -14,9 +14,9 @@
 use std::borrow::Cow;
 
 use super::{ChoiceOutline, Outline, UsageMember, usage::TokenCounts};
-use crate::{document::OWN_MEMBER, work::counted};
+use crate::work::counted;
 use airlock_conversation::MAX_CHOICES;
-use airlock_core::model_control::ServiceTier;
+use airlock_core::{model_calls::EXTENSION, model_control::ServiceTier};
 use airlock_json::TokenSink;
 
 /// Reads the outline of a chat completion, or of a chunk of one, from the tokens of its text.
@@ -269,7 +269,7 @@ impl OutlinePlace {
             (Self::Completion, b"object") => OutlineMember::Object,
             (Self::Completion, b"usage") => OutlineMember::Usage,
             (Self::Completion, b"service_tier") => OutlineMember::ServiceTier,
-            (Self::Completion, name) if name == OWN_MEMBER.as_bytes() => OutlineMember::Own,
+            (Self::Completion, name) if name == EXTENSION.as_bytes() => OutlineMember::Own,
             (Self::Choice, b"index") => OutlineMember::Index,
             (Self::Choice, b"finish_reason") => OutlineMember::FinishReason,
             (Self::Choice, b"delta") => OutlineMember::Delta,

@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     Document,
-    document::{OWN_MEMBER, choices, finish_reason, index_of},
+    document::{choices, finish_reason, index_of},
     work::counted,
 };
 use airlock_conversation::{MAX_CHOICES, Object, chat};
 use airlock_core::{
     memory::MemoryBudget,
+    model_calls::EXTENSION,
     model_control::{ServiceTier, TokenUsage},
 };
 use airlock_json::{self as json, Caps};
@@ -261,7 +262,7 @@ fn choice_texts(value: impl Strategy<Value = String>) -> impl Strategy<Value = S
 /// Checks that an outline has what a tree has that is acted on.
 fn check_agrees(outline: &Outline, tree: &Object) {
     assert!(tree.get("error").is_none_or(Value::is_null), "it would be relayed");
-    assert!(!tree.contains_key(OWN_MEMBER), "it would be relayed");
+    assert!(!tree.contains_key(EXTENSION), "it would be relayed");
     assert_ne!(tree.get("object"), Some(&json!("error")), "it would be relayed");
     let expected = match tree.get("usage") {
         None => UsageMember::Absent,

@@ -147,7 +147,7 @@ async fn a_stream_that_does_not_begin_in_time_fails_although_comments_arrive() {
         // Until the client closes the connection.
         let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut [0]).await;
     });
-    let timeouts = Timeouts { first_byte: Duration::from_millis(30), ..Timeouts::default() };
+    let timeouts = Timeouts { first_byte: Duration::from_millis(300), ..Timeouts::default() };
     let service = Service { timeouts, ..service(&base_url, &["k"]) };
     let error = respond(&service, true).await.expect_err("no chunk comes");
     assert!(matches!(error, ModelError::Silent { .. }), "{error:?}");

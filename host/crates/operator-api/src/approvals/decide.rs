@@ -4,7 +4,7 @@ use http::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Desk, item::WaitingItem, not_waiting, unavailable};
+use super::{ApprovalQueue, item::WaitingItem, not_waiting, unavailable};
 use crate::operator;
 use airlock_agent::approvals::{self, Decision};
 use airlock_core::{
@@ -51,35 +51,35 @@ struct NamedCall {
 
 /// Decides about one call. Fails if it does not wait, or is not the one that was shown.
 pub(super) async fn decide_one(
-    desk: &Desk<'_>,
+    queue: &ApprovalQueue<'_>,
     id: &str,
     approves: bool,
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    check_payloads(desk, approves)?;
+    check_payloads(queue, approves)?;
     let body: DecisionBody = if request.body().is_empty() {
         DecisionBody::default()
     } else {
-        body::parsed(body::object(request, desk.api.settings.bodies, charge).await?.into())?
+        body::parsed(body::object(request, queue.api.settings.bodies, charge).await?.into())?
     };
     let reason = reason(body.reason, approves)?;
-    desk.confirm().await?;
-    let item = desk.find(id).await?;
-    check_shown(&item, body.shown.as_deref(), approves && desk.operator.is_some())?;
-    let decided = desk.decide(&item, approves, reason.as_deref()).await?;
+    queue.confirm().await?;
+    let item = queue.find(id).await?;
+    check_shown(&item, body.shown.as_deref(), approves && queue.operator.is_some())?;
+    let decided = queue.decide(&item, approves, reason.as_deref()).await?;
     Ok(respond::json(&decided))
 }
 
 /// Approves calls of one tool, each by itself. Fails if they are of several tools, as those of a manifest are.
 pub(super) async fn decide_several(
-    desk: &Desk<'_>,
+    queue: &ApprovalQueue<'_>,
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    check_payloads(desk, true)?;
-    let body = body::object(request, desk.api.settings.bodies, charge).await?;
-    desk.confirm().await?;
+    check_payloads(queue, true)?;
+    let body = body::object(request, queue.api.settings.bodies, charge).await?;
+    queue.confirm().await?;
     let SeveralBody { calls } = body::parsed(body.into())?;
     if !(1..=MAX_CALLS as usize).contains(&calls.len()) {
         let message = format!("`calls` has {} elements; expected 1 to {MAX_CALLS}", calls.len());
@@ -87,7 +87,7 @@ pub(super) async fn decide_several(
     }
     let mut items = Vec::with_capacity(calls.len());
     for call in &calls {
-        let item = desk.find(&call.id).await;
+        let item = queue.find(&call.id).await;
         charge.grow(item.as_ref().map_or(0, WaitingItem::bytes))?;
         items.push(item);
     }
@@ -106,7 +106,7 @@ pub(super) async fn decide_several(
         let decided = match item
             .and_then(|item| check_shown(&item, Some(&call.shown), true).map(|()| item))
         {
-            Ok(item) => desk.decide(&item, true, None).await,
+            Ok(item) => queue.decide(&item, true, None).await,
             Err(error) => Err(error),
         };
         data.push(decided.unwrap_or_else(|error| refused(&call.id, error)));
@@ -121,7 +121,7 @@ fn refused(id: &str, error: ApiError) -> Value {
     json!({"id": id, "object": "airlock.approval", "error": error})
 }
 
-impl Desk<'_> {
+impl ApprovalQueue<'_> {
     /// Stores a decision about a call, and returns its state.
     async fn decide(
         &self,
@@ -197,8 +197,8 @@ impl Desk<'_> {
 }
 
 /// Fails if an operator approves a call whose arguments it may not see.
-fn check_payloads(desk: &Desk<'_>, approves: bool) -> Result<(), ApiError> {
-    if !approves || desk.sees_payloads() {
+fn check_payloads(queue: &ApprovalQueue<'_>, approves: bool) -> Result<(), ApiError> {
+    if !approves || queue.sees_payloads() {
         return Ok(());
     }
     let message = "this operator does not see the arguments of calls, so it may deny a call but not approve one: that needs `sees_payloads`; `airlock operator add NAME --role approver --sees-payloads` on the machine of the gateway adds an operator that has it";

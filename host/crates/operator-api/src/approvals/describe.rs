@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Desk,
+    ApprovalQueue,
     item::{WaitingItem, script_id},
 };
 use airlock_agent::approvals;
@@ -44,18 +44,18 @@ struct ToolNow {
 
 impl Describer {
     /// Returns the one for what a sender sees.
-    pub(super) fn new(desk: &Desk<'_>) -> Self {
-        let keys = desk.api.keys.snapshot();
+    pub(super) fn new(queue: &ApprovalQueue<'_>) -> Self {
+        let keys = queue.api.keys.snapshot();
         let anonymous = Tenant::ANONYMOUS;
         let tenants = keys.iter().map(airlock_core::door::VirtualKey::tenant).chain([&anonymous]);
-        let tenants = tenants.filter(|_| desk.operator.is_some());
+        let tenants = tenants.filter(|_| queue.operator.is_some());
         let owners = tenants.map(|tenant| (tenant.scope(), visible_line(&tenant.to_string())));
-        let life = desk.api.parts.runs.as_ref().map(|runs| runs.settings().bounds.expire_after);
+        let life = queue.api.parts.runs.as_ref().map(|runs| runs.settings().bounds.expire_after);
         Self {
-            snapshot: desk.api.parts.catalog.snapshot(),
+            snapshot: queue.api.parts.catalog.snapshot(),
             owners: owners.collect(),
             tools: BTreeMap::new(),
-            sees_payloads: desk.sees_payloads(),
+            sees_payloads: queue.sees_payloads(),
             run_life_ms: life.and_then(|life| i64::try_from(life.as_millis()).ok()),
         }
     }

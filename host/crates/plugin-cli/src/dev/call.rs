@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use super::{build_uses::BuildUses, config::FreshBuild};
 use airlock_core::{
-    door::{Caller, Event, Events, Hearing, Origin, Progress},
+    door::{Caller, CallerCapabilities, Event, Events, Origin, Progress},
     tool::{CallError, HostCode, ToolOutput},
 };
 use airlock_gateway::{Gateway, command_line};
@@ -44,7 +44,7 @@ pub(super) async fn run(
             }
             let view = gateway.caller(Origin::Caller).view().clone();
             let (caller, events) =
-                Caller::with_events(view, Origin::Caller, budget, Hearing::default());
+                Caller::with_events(view, Origin::Caller, budget, CallerCapabilities::default());
             let name = format!("{}-{}", build.client(), call[0]);
             let result = follow(&caller, &name, &call[1], events).await;
             if has_run(&result) {

@@ -2,6 +2,7 @@
 //! these calls still succeed. Nothing here reads or runs anything: it compares uses with a manifest.
 
 mod effects;
+mod kept;
 mod request_uses;
 mod smaller;
 mod status;
@@ -9,10 +10,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use self::{
-    request_uses::{RequestUses, TriedBuild, UNRECORDED},
-    smaller::SmallerManifest,
-};
+use self::request_uses::{RequestUses, TriedBuild, UNRECORDED};
 use super::{build_uses::BuildUses, config::FreshBuild};
 
 /// Returns lines about the requests that the calls of a build used.
@@ -35,9 +33,9 @@ fn lines(calls: &BuildUses, build: &TriedBuild<'_>) -> Vec<String> {
         return vec!["no call has run, so the requests of plugin.toml are not judged".to_owned()];
     }
     let uncalled: Vec<_> = requests.uncalled().map(str::to_owned).collect();
-    let smallest = SmallerManifest::new(&requests);
+    let smaller = smaller::lines(&requests);
     let is_all_used = unused.is_empty() && ungranted.is_empty() && uncalled.is_empty();
-    if is_all_used && smallest.is_none() {
+    if is_all_used && smaller.is_empty() {
         let all = "the calls of this build used every request and every declared effect";
         let details =
             if requests.has_details() { format!(" ({UNRECORDED})") } else { String::new() };
@@ -46,7 +44,7 @@ fn lines(calls: &BuildUses, build: &TriedBuild<'_>) -> Vec<String> {
     // A use may be missing because a store holds its outcome.
     let is_in_doubt = calls.has_older
         && !build.manifest.request.kv.is_empty()
-        && (!unused.is_empty() || smallest.is_some());
+        && (!unused.is_empty() || !smaller.is_empty());
     let older = "the stores keep what earlier builds wrote, which may hide a use";
     let lines = [
         named("used so far", &used),
@@ -56,7 +54,7 @@ fn lines(calls: &BuildUses, build: &TriedBuild<'_>) -> Vec<String> {
     ];
     let lines = lines.into_iter().flatten().chain(requests.kept_although_unused());
     let lines = lines.chain(is_in_doubt.then(|| older.to_owned()));
-    lines.chain(smallest.iter().flat_map(SmallerManifest::lines)).collect()
+    lines.chain(smaller).collect()
 }
 
 /// Returns a line with names, if there are any.

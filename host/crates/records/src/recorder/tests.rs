@@ -292,8 +292,11 @@ async fn without_logs_calls_are_counted_if_the_operator_wants_that() {
     while !test.recorder.logs.is_failing() {
         tokio::task::yield_now().await;
     }
+    // The log may have failed while the first call was being admitted.
+    let before = test.recorder.metrics.unrecorded.get();
+    assert!(before <= 1, "{before}");
     test.call("t-write").await.expect("it runs");
-    assert_eq!(test.recorder.metrics.unrecorded.get(), 1);
+    assert_eq!(test.recorder.metrics.unrecorded.get(), before + 1);
     test.logs.fail(false);
     test.stop().await;
     assert_eq!(test.logs.last().status, CallStatus::Success);

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub(crate) use self::calls::Call;
+pub(crate) use self::calls::GatewayCall;
 pub(super) use self::item::Round;
 use self::{
     calls::{CallBegin, ClientCall, ExecutedCall},
@@ -123,7 +123,7 @@ impl Writer {
     }
 
     /// Adds a call that the gateway runs, before it is run.
-    pub(crate) fn call_started(&mut self, call: Call<'_>, out: &mut Vec<Object>) {
+    pub(crate) fn call_started(&mut self, call: GatewayCall<'_>, out: &mut Vec<Object>) {
         if self.ending.is_some() || self.executed.contains_key(call.tool_call_id) {
             return;
         }

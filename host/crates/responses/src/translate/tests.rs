@@ -9,7 +9,7 @@ use std::mem;
 
 use serde_json::{Value, json};
 
-use super::{BuiltinTools, Call, Prepared, Writer, prepare};
+use super::{BuiltinTools, GatewayCall, Prepared, Writer, prepare};
 use airlock_conversation::{
     Object,
     chat::{self, ChatDialect, ReplyReader},
@@ -61,12 +61,12 @@ struct OutputRecorder {
 impl OutputRecorder {
     fn new() -> Self {
         let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
-        let mut recorder = Self::of(Writer::new("resp_1", 7, echo));
+        let mut recorder = Self::with_writer(Writer::new("resp_1", 7, echo));
         recorder.writer.begin(&mut recorder.events);
         recorder
     }
 
-    fn of(writer: Writer) -> Self {
+    fn with_writer(writer: Writer) -> Self {
         Self { writer, reader: ReplyReader::default(), events: Vec::new() }
     }
 
@@ -99,8 +99,13 @@ impl OutputRecorder {
     }
 
     fn start(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
-        let call =
-            Call { tool_call_id: id, server_label: "fs", name, arguments, extra: &Object::new() };
+        let call = GatewayCall {
+            tool_call_id: id,
+            server_label: "fs",
+            name,
+            arguments,
+            extra: &Object::new(),
+        };
         self.writer.call_started(call, &mut self.events);
         self
     }

@@ -251,7 +251,8 @@ async fn a_script_that_does_not_agree_with_its_journal_ends() {
 /// Returns a dump of this text with the right digest.
 fn with_digest(text: &str) -> RunDump {
     let mut parts = text.splitn(3, '\n');
-    let (version, document) = (parts.next().expect("a version"), parts.nth(1).expect("a document"));
+    let version = parts.next().expect("a version");
+    let document = parts.nth(1).expect("a document");
     let digest = Sha256::digest(document);
     let digest = airlock_strings::hex(&digest);
     RunDump::from_bytes(format!("{version}\n{digest}\n{document}").into_bytes()).expect("a dump")

@@ -84,20 +84,20 @@ impl Drop for Stop {
 
 pin_project! {
     /// A guest, and the calls that it waits for. The calls are stopped with the guest.
-    pub(super) struct Beside<F> {
+    pub(super) struct GuestWithCalls<F> {
         #[pin]
         guest: F,
         running: RunningCalls,
     }
 }
 
-impl<F> Beside<F> {
+impl<F> GuestWithCalls<F> {
     pub(super) fn new(guest: F) -> Self {
         Self { guest, running: RunningCalls::None }
     }
 }
 
-impl<F: Future> Future for Beside<F> {
+impl<F: Future> Future for GuestWithCalls<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -177,8 +177,9 @@ mod tests {
         let task = tokio::task::id;
         let here = tokio::spawn(async move {
             let outer = task();
-            let inner =
-                Beside::new(run_beside(async move { (task(), WAITING.try_with(|_| ()).is_err()) }));
+            let inner = GuestWithCalls::new(run_beside(async move {
+                (task(), WAITING.try_with(|_| ()).is_err())
+            }));
             inner.await.expect("it ends") == (outer, true)
         });
         assert!(here.await.expect("no panic in it"));
@@ -187,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_waits_is_polled_again_when_it_is_woken() {
         let (sender, receiver) = oneshot::channel();
-        let guest = Beside::new(async {
+        let guest = GuestWithCalls::new(async {
             let one = run_beside(receiver).await.expect("it ends").expect("it was sent");
             one + run_beside(async { 1 }).await.expect("it ends")
         });
@@ -199,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn calls_at_the_same_time_end_in_any_order_and_one_call_follows_them() {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
-        let guest = Beside::new(async move {
+        let guest = GuestWithCalls::new(async move {
             let calls = receivers.into_iter().map(run_beside);
             let mut ended: FuturesUnordered<_> = calls.collect();
             let mut order = Vec::new();
@@ -219,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_panics_is_lost_and_its_guest_goes_on() {
-        let ended = Beside::new(async {
+        let ended = GuestWithCalls::new(async {
             let lost = run_beside(async { assert!(thread::panicking(), "on purpose") }).await;
             (matches!(lost, Err(Lost::Panicked)), run_beside(async { 1 }).await.is_ok())
         });
@@ -229,14 +230,14 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_stopped_with_its_guest_and_with_the_future_that_waits_for_it() {
         let held = Arc::new(());
-        let mut guest = Box::pin(Beside::new(run_beside(endless(held.clone()))));
+        let mut guest = Box::pin(GuestWithCalls::new(run_beside(endless(held.clone()))));
         assert!((&mut guest).now_or_never().is_none());
         assert_eq!(Arc::strong_count(&held), 2);
         drop(guest);
         assert_eq!(Arc::strong_count(&held), 1);
 
         let other = held.clone();
-        let guest = Beside::new(async move {
+        let guest = GuestWithCalls::new(async move {
             let mut waits = Box::pin(run_beside(endless(other.clone())));
             let mut polls = 0;
             poll_fn(|context| {

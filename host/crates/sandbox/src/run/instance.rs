@@ -25,10 +25,10 @@ use tokio::{
 use wasmtime::{Engine, Store};
 
 use super::{
-    beside::Beside,
+    beside::GuestWithCalls,
     charge,
     meter::YIELD_INTERVAL,
-    outcome::{self, Ended},
+    outcome::{self, GuestEnd},
     state::{Call, GuestSide, State},
     totals::GuestTotals,
 };
@@ -104,17 +104,17 @@ async fn run_counted<G: GuestSide, T>(
         Ok(()) => {
             let metered =
                 Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
-            let timed = Timed { guest: Beside::new(metered), deadline, timer: None };
+            let timed = Timed { guest: GuestWithCalls::new(metered), deadline, timer: None };
             match timed.await {
-                Ok(Ok(result)) => Ended::Returned(result),
-                Ok(Err(CpuSpent)) => Ended::Cpu,
+                Ok(Ok(result)) => GuestEnd::Returned(result),
+                Ok(Err(CpuSpent)) => GuestEnd::Cpu,
                 Err(DeadlinePassed) => {
                     let left = deadline.saturating_duration_since(started);
-                    Ended::Deadline(allowed(&limits, left))
+                    GuestEnd::Deadline(allowed(&limits, left))
                 }
             }
         }
-        Err(error) => Ended::Returned(Err(error)),
+        Err(error) => GuestEnd::Returned(Err(error)),
     };
     finish(totals, limits, store, ended)
 }
@@ -141,13 +141,13 @@ pub(crate) async fn run_alone<G: GuestSide, T>(
             poll_fn(|context| {
                 let polled = guest.as_mut().poll(context);
                 if polled.is_pending() && Instant::now() >= deadline {
-                    return Poll::Ready(Ended::Deadline(round(limits.deadline)));
+                    return Poll::Ready(GuestEnd::Deadline(round(limits.deadline)));
                 }
-                polled.map(|ended| ended.map_or(Ended::Cpu, Ended::Returned))
+                polled.map(|ended| ended.map_or(GuestEnd::Cpu, GuestEnd::Returned))
             })
             .await
         }
-        Err(error) => Ended::Returned(Err(error)),
+        Err(error) => GuestEnd::Returned(Err(error)),
     };
     finish(None, limits, store, ended)
 }
@@ -157,7 +157,7 @@ fn finish<G: GuestSide, T>(
     totals: Option<&GuestTotals>,
     limits: Limits,
     mut store: Store<State<G>>,
-    ended: Ended<T>,
+    ended: GuestEnd<T>,
 ) -> Result<T, CallError> {
     let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
     let state = store.data_mut();
@@ -174,7 +174,7 @@ fn finish<G: GuestSide, T>(
     }
     // Debt is compared with the fuel left only at exits and in host calls. A guest that computes on
     // after its last exit may end with less fuel than debt.
-    let result = if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
+    let result = if spent > limits.fuel && matches!(ended, GuestEnd::Returned(Ok(_))) {
         Err(outcome::Overrun::Fuel.error(&state.call))
     } else {
         outcome::classify(ended, state)

@@ -25,7 +25,7 @@ struct Trapped {
 }
 
 /// End of a call, before its cause is classified.
-pub(crate) enum Ended<T> {
+pub(crate) enum GuestEnd<T> {
     /// The guest returned or trapped.
     Returned(wasmtime::Result<T>),
     /// The call used up its CPU time.
@@ -36,14 +36,14 @@ pub(crate) enum Ended<T> {
 
 /// Turns the end of a call into its result.
 pub(crate) fn classify<G: GuestSide, T>(
-    ended: Ended<T>,
+    ended: GuestEnd<T>,
     state: &mut State<G>,
 ) -> Result<T, CallError> {
     let error = match ended {
-        Ended::Returned(Ok(value)) => return Ok(value),
-        Ended::Returned(Err(error)) => error,
-        Ended::Cpu => return Err(Overrun::Cpu.error(&state.call)),
-        Ended::Deadline(limit) => return Err(Overrun::Deadline(limit).error(&state.call)),
+        GuestEnd::Returned(Ok(value)) => return Ok(value),
+        GuestEnd::Returned(Err(error)) => error,
+        GuestEnd::Cpu => return Err(Overrun::Cpu.error(&state.call)),
+        GuestEnd::Deadline(limit) => return Err(Overrun::Deadline(limit).error(&state.call)),
     };
     if let Some(reason) = state.stopped.take() {
         return Err(reason);

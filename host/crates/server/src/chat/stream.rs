@@ -61,7 +61,7 @@ impl ChatStream {
         wants_events: bool,
         charge: RequestCharge,
     ) -> Result<Self, ApiError> {
-        run.begin().await.map_err(|error| *error)?;
+        run.begin().await.map_err(|error| error.into_error_reply())?;
         Ok(Self {
             run,
             form: Arc::new(Mutex::new(form)),
@@ -94,7 +94,7 @@ impl ChatStream {
                     lines
                 })?;
             }
-            Event::Failed(error) => return Err((*error).into()),
+            Event::Failed(error) => return Err(error.into_error_reply().into()),
             event if self.wants_events => {
                 let event = describe(event).map(|event| self.tool_event(&event));
                 self.waiting.extend(event);

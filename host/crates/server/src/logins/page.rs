@@ -4,13 +4,13 @@ use super::{
     CONFIRMATION, HEADER_PREFIX, KEY,
     user_logins::{LoginOffer, LoginRefusal},
 };
-use airlock_http::browser::{Page, escaped};
+use airlock_http::browser::{HtmlPage, escaped};
 use airlock_strings::visible_line;
 
 /// Asks the user to confirm a login, for the virtual key of its holder, and for the values of headers if
 /// the server needs them. `confirmation` is the code of the form, and `error` the reason that it was not
 /// taken before.
-pub(super) fn offer(offer: &LoginOffer, confirmation: &str, error: Option<&str>) -> Page {
+pub(super) fn offer(offer: &LoginOffer, confirmation: &str, error: Option<&str>) -> HtmlPage {
     let fields = fields(offer);
     let (button, title) = if offer.header_keys.is_empty() {
         ("Continue to log in", "Log in at")
@@ -29,13 +29,13 @@ pub(super) fn offer(offer: &LoginOffer, confirmation: &str, error: Option<&str>)
         form(button, confirmation, &fields)
     );
     let title = format!("{title} {}", visible_line(&offer.client));
-    let page = Page::new(title, body);
+    let page = HtmlPage::new(title, body);
     if offer.header_keys.is_empty() { page } else { page.with_own_form() }
 }
 
 /// Asks the user of a browser that comes back from the authorization server to confirm for whom the
 /// login is. `confirmation` is the code of the form.
-pub(super) fn finish(offer: &LoginOffer, confirmation: &str) -> Page {
+pub(super) fn finish(offer: &LoginOffer, confirmation: &str) -> HtmlPage {
     let body = format!(
         "<p>The server has accepted the login.</p>{}\
          <p><strong>Finish only if you have begun this login yourself, on a page of this gateway</strong>, \
@@ -44,31 +44,31 @@ pub(super) fn finish(offer: &LoginOffer, confirmation: &str) -> Page {
         described(offer),
         form("Finish the login", confirmation, "")
     );
-    Page::new(format!("Finish the login at {}", visible_line(&offer.client)), body)
+    HtmlPage::new(format!("Finish the login at {}", visible_line(&offer.client)), body)
 }
 
 /// Reports a form that does not belong to the browser.
-pub(super) fn unconfirmed() -> Page {
-    Page::of_text(
+pub(super) fn unconfirmed() -> HtmlPage {
+    HtmlPage::of_text(
         "Not confirmed",
         "This form was not made for this browser, or the browser does not keep cookies. Open the link again.",
     )
 }
 
 /// Leads to the authorization server.
-pub(super) fn leaving() -> Page {
-    Page::of_text("Log in", "The browser goes on to the page of the server.")
+pub(super) fn leaving() -> HtmlPage {
+    HtmlPage::of_text("Log in", "The browser goes on to the page of the server.")
 }
 
-pub(super) fn done(client: &str) -> Page {
+pub(super) fn done(client: &str) -> HtmlPage {
     let text = format!(
         "The gateway can use the server {} with your account now. You can close this page.",
         visible_line(client)
     );
-    Page::of_text("You are logged in", &text)
+    HtmlPage::of_text("You are logged in", &text)
 }
 
-pub(super) fn refusal(refusal: &LoginRefusal) -> Page {
+pub(super) fn refusal(refusal: &LoginRefusal) -> HtmlPage {
     let text = match refusal {
         LoginRefusal::Gone => {
             "This link has expired or was used. Repeat the request that it came from: it gives you another one."
@@ -85,7 +85,7 @@ pub(super) fn refusal(refusal: &LoginRefusal) -> Page {
         }
         LoginRefusal::Unavailable(_) => "Logins are not available at present. Try again later.",
     };
-    Page::of_text("Not logged in", text)
+    HtmlPage::of_text("Not logged in", text)
 }
 
 /// Describes the server and the holder of a login as HTML.

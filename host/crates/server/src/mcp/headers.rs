@@ -6,7 +6,7 @@
 use http::{HeaderMap, header::HeaderName};
 
 use airlock_core::door::MAX_ARGUMENT_BYTES;
-use airlock_mcp_server::{Toolbox, named_version};
+use airlock_mcp_server::Toolbox;
 use airlock_wire::{
     error::RpcError,
     headers::{self, METHOD, NAME, VERSION},
@@ -33,7 +33,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Version, RpcError> {
 /// when it is read.
 pub(super) fn check_version(headers: &HeaderMap, params: &Params) -> Result<(), RpcError> {
     let found = single(headers, &VERSION)?;
-    match (found, named_version(params)) {
+    match (found, params.version()) {
         (Some(header), Some(body)) if header == body => Ok(()),
         (Some(header), None) if Version::find(header).is_none() => {
             Err(RpcError::unsupported_version(header))

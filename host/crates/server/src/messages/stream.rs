@@ -92,7 +92,7 @@ impl MessageStream {
         request_id: RequestId,
         charge: RequestCharge,
     ) -> Result<Self, ApiError> {
-        run.begin().await.map_err(|error| *error)?;
+        run.begin().await.map_err(|error| error.into_error_reply())?;
         Ok(Self {
             run,
             translation: Arc::new(Mutex::new(Translation::new(writer, charge.clone()))),
@@ -125,7 +125,7 @@ impl MessageStream {
                 let bytes = bytes + self.translation.lock().charged;
                 self.start(bytes, move |translation| Ok(translation.finish(airlock)));
             }
-            Event::Failed(error) => return Err((*error).into()),
+            Event::Failed(error) => return Err(error.into_error_reply().into()),
             event => {
                 if self.wants_events
                     && let Some(event) = describe(event)

@@ -79,7 +79,7 @@ async fn a_header_chooses_what_happens_to_calls_that_need_an_approval() {
 
 #[tokio::test]
 async fn a_request_waits_after_the_start_and_its_response_names_the_missing_servers() {
-    let wait = Duration::from_millis(300);
+    let wait = Duration::from_secs(2);
     let gateway = Gateway::start(Settings { startup_wait: wait, ..settings() }).await;
     let started = Instant::now();
     let (_, answer) = gateway.chat("echo", &[]).await;

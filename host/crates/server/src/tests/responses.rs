@@ -378,7 +378,7 @@ async fn filters_and_timeouts_are_those_of_chat() {
     let narrowed = [("x-bf-mcp-include-tools", "desk-fail")];
     let (_, response) = bench.gateway.respond_as(json!({"input": "echo"}), &narrowed).await;
     assert_eq!(response["airlock"]["calls"][0]["error"]["code"], "airlock.not_found");
-    let hurried = [("x-airlock-timeout", "50ms")];
+    let hurried = [("x-airlock-timeout", "1s")];
     let (status, error) = bench.gateway.respond_as(json!({"input": "hang"}), &hurried).await;
     assert_eq!((status, &error["error"]["code"]), (504, &json!("agent_timeout")));
     assert_eq!(error["airlock"]["calls"][0]["name"], "desk-hang");

@@ -158,7 +158,7 @@ async fn a_panic_ends_the_stream_with_an_error_and_the_next_request_is_answered(
 #[tokio::test]
 async fn the_timeout_header_ends_a_stream_and_cancels_its_tool() {
     let mut gateway = Gateway::streaming(settings()).await;
-    let events = gateway.events(&plain("hang"), &[("x-airlock-timeout", "50ms")]).await;
+    let events = gateway.events(&plain("hang"), &[("x-airlock-timeout", "1s")]).await;
     let error = error(&events);
     assert_eq!(error["code"], "agent_timeout");
     assert_eq!(error["airlock"]["calls"][0]["status"], "cancelled", "{error}");

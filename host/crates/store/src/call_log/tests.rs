@@ -395,7 +395,7 @@ async fn old_rows_are_removed_and_calls_of_ended_gateways_are_cancelled(home: Te
     };
     write(&database, written).await;
     let swept = database.sweep_call_log("a", 30 * DAY).await.expect("swept");
-    assert_eq!(swept, Some(Swept::default()));
+    assert_eq!(swept, Some(SweepOutcome::default()));
     home.clock.pass(2 * DAY);
     database.sweep_call_log("a", 30 * DAY).await.expect("swept");
     let running = database.logged_tool_call("2").await.expect("read").expect("it stays");
@@ -404,7 +404,7 @@ async fn old_rows_are_removed_and_calls_of_ended_gateways_are_cancelled(home: Te
     assert_eq!(database.logged_tool_call("1").await.expect("read"), Some(done));
     home.clock.pass(30 * DAY);
     let swept = database.sweep_call_log("a", 30 * DAY).await.expect("swept");
-    assert_eq!(swept, Some(Swept { removed: 3, has_more: false }));
+    assert_eq!(swept, Some(SweepOutcome { removed: 3, has_more: false }));
     assert_eq!(ids(&database, all(), page()).await, Vec::<String>::new());
     assert_eq!(database.logged_contents("1").await.expect("read"), None);
 }

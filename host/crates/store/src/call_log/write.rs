@@ -42,7 +42,7 @@ static INSERT_CONTENTS: LazyLock<InsertText> = LazyLock::new(|| {
 
 /// Outcome of one sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepOutcome {
     /// Rows that were removed.
     pub removed: u64,
     /// True if there may be more to remove.
@@ -243,7 +243,7 @@ pub(super) fn remove_models(sql: &Sql<'_>, ids: &[String]) -> SqlResult<u64> {
 }
 
 /// Removes the oldest rows before a time, and ends calls whose gateway has ended.
-pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> SqlResult<Swept> {
+pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> SqlResult<SweepOutcome> {
     sql.overwrite_deleted()?;
     let oldest = sql.now().saturating_sub(milliseconds(life));
     let most = i64::try_from(MAX_ERASED).unwrap_or(i64::MAX);
@@ -263,5 +263,5 @@ pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> SqlResult<Swept> {
                    LIMIT ?2)";
     sql.run(cut_off, params![begun, most, GATEWAY_ENDED])?;
     let full = MAX_ERASED as u64;
-    Ok(Swept { removed: tools + models, has_more: tools >= full || models >= full })
+    Ok(SweepOutcome { removed: tools + models, has_more: tools >= full || models >= full })
 }

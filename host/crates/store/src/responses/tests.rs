@@ -34,7 +34,7 @@ impl ResponseBench {
         Self { database: home.open().await, home, bounds }
     }
 
-    fn of(&self, scope: OwnerId) -> Responses {
+    fn responses(&self, scope: OwnerId) -> Responses {
         self.database.responses(scope, self.bounds)
     }
 
@@ -42,7 +42,7 @@ impl ResponseBench {
     async fn ids(&self, scope: OwnerId, ids: &[&str]) -> Vec<String> {
         let mut found = Vec::new();
         for id in ids {
-            if self.of(scope).get(id, any).await.is_ok() {
+            if self.responses(scope).get(id, any).await.is_ok() {
                 found.push((*id).to_owned());
             }
         }
@@ -96,24 +96,27 @@ on_both! {
 
 async fn a_response_is_read_by_its_owner_alone(home: TestHome) {
     let bench = ResponseBench::new(home, 10, 10).await;
-    put(&bench.of(ANN), "a", None).await;
-    let read = bench.of(ANN).get("a", any).await.expect("it is there");
+    put(&bench.responses(ANN), "a", None).await;
+    let read = bench.responses(ANN).get("a", any).await.expect("it is there");
     assert_eq!(read, response("a", None).texts);
     assert!(
-        matches!(bench.of(BEN).get("a", any).await, Err(ReadError::Unknown { id }) if id == "a")
+        matches!(bench.responses(BEN).get("a", any).await, Err(ReadError::Unknown { id }) if id == "a")
     );
-    assert!(matches!(bench.of(BEN).conversation("a", any).await, Err(ReadError::Unknown { .. })));
-    assert!(!bench.of(BEN).delete("a").await.expect("a quiet database"));
-    let continued = bench.of(BEN).put(response("b", Some("a"))).await;
+    assert!(matches!(
+        bench.responses(BEN).conversation("a", any).await,
+        Err(ReadError::Unknown { .. })
+    ));
+    assert!(!bench.responses(BEN).delete("a").await.expect("a quiet database"));
+    let continued = bench.responses(BEN).put(response("b", Some("a"))).await;
     assert!(matches!(continued, Err(PutError::PreviousGone)), "{continued:?}");
-    assert!(bench.of(ANN).delete("a").await.expect("a quiet database"));
-    assert!(!bench.of(ANN).delete("a").await.expect("a quiet database"));
+    assert!(bench.responses(ANN).delete("a").await.expect("a quiet database"));
+    assert!(!bench.responses(ANN).delete("a").await.expect("a quiet database"));
     assert_eq!(bench.bytes().await, [0, 0]);
 }
 
 async fn a_conversation_is_read_from_its_beginning_and_may_branch(home: TestHome) {
     let bench = ResponseBench::new(home, 10, 10).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     for (id, previous) in [("a", None), ("b", Some("a")), ("c", Some("b")), ("d", Some("a"))] {
         put(&ann, id, previous).await;
     }
@@ -133,11 +136,11 @@ async fn a_conversation_of_more_turns_than_one_statement_reads_is_read_in_its_or
     home: TestHome,
 ) {
     let bench = ResponseBench::new(home, 50, 100).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     for turn in 0..40 {
         let previous = (turn > 0).then(|| (turn - 1).to_string());
         put(&ann, &turn.to_string(), previous.as_deref()).await;
-        put(&bench.of(BEN), &format!("other{turn}"), None).await;
+        put(&bench.responses(BEN), &format!("other{turn}"), None).await;
     }
     let turns = ann.conversation("39", any).await.expect("it is there");
     let expected = (0..40).map(|turn| text_of(&turn.to_string(), "output"));
@@ -147,7 +150,7 @@ async fn a_conversation_of_more_turns_than_one_statement_reads_is_read_in_its_or
 
 async fn a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle(home: TestHome) {
     let bench = ResponseBench::new(home, 10, 10).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     for (id, previous) in [("other", None), ("a", None), ("b", Some("a"))] {
         put(&ann, id, previous).await;
     }
@@ -159,7 +162,7 @@ async fn a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle(h
 
 async fn the_reader_is_asked_about_the_size_before_a_text_is_copied(home: TestHome) {
     let bench = ResponseBench::new(home, 10, 10).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     put(&ann, "a", None).await;
     put(&ann, "b", Some("a")).await;
     assert!(matches!(ann.get("a", Err).await, Err(ReadError::Refused(bytes)) if bytes == COST));
@@ -173,7 +176,7 @@ async fn the_reader_is_asked_about_the_size_before_a_text_is_copied(home: TestHo
 
 async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued(home: TestHome) {
     let bench = ResponseBench::new(home, 10, 10).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     put(&ann, "a", None).await;
     put(&ann, "other", None).await;
     bench.home.clock.pass(20 * DAY);
@@ -190,18 +193,18 @@ async fn an_owner_whose_responses_have_expired_is_forgotten_by_the_change_of_ano
     home: TestHome,
 ) {
     let bench = ResponseBench::new(home, 10, 10).await;
-    put(&bench.of(ANN), "a", None).await;
+    put(&bench.responses(ANN), "a", None).await;
     bench.home.clock.pass(30 * DAY);
-    put(&bench.of(BEN), "b", None).await;
+    put(&bench.responses(BEN), "b", None).await;
     assert_eq!(bench.bytes().await, [COST.cast_signed()]);
     assert_eq!(bench.ids(BEN, &["a", "b"]).await, ["b"]);
-    put(&bench.of(ANN), "a", None).await;
+    put(&bench.responses(ANN), "a", None).await;
     assert_eq!(bench.bytes().await, [COST.cast_signed(); 2]);
 }
 
 async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(home: TestHome) {
     let bench = ResponseBench::new(home, 3, 100).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     for id in ["a", "b"] {
         put(&ann, id, None).await;
         bench.home.clock.pass(DAY);
@@ -224,7 +227,7 @@ async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(
 
 async fn many_conversations_make_room_for_a_large_one(home: TestHome) {
     let bench = ResponseBench::new(home, 250, 1_000).await;
-    let ann = bench.of(ANN);
+    let ann = bench.responses(ANN);
     for id in 0..250 {
         put(&ann, &format!("small{id}"), None).await;
     }
@@ -240,11 +243,11 @@ async fn many_conversations_make_room_for_a_large_one(home: TestHome) {
 async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation(home: TestHome) {
     let bench = ResponseBench::new(home, 3, 4).await;
     for id in ["a", "b", "c"] {
-        put(&bench.of(ANN), id, None).await;
+        put(&bench.responses(ANN), id, None).await;
         bench.home.clock.pass(DAY);
     }
-    put(&bench.of(BEN), "x", None).await;
-    put(&bench.of(BEN), "y", None).await;
+    put(&bench.responses(BEN), "x", None).await;
+    put(&bench.responses(BEN), "y", None).await;
     assert_eq!(bench.ids(ANN, &["a", "b", "c"]).await, ["b", "c"]);
     assert_eq!(bench.ids(BEN, &["x", "y"]).await, ["x", "y"]);
     assert_eq!(bench.bytes().await, [2 * COST.cast_signed(), 2 * COST.cast_signed()]);

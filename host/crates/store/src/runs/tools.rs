@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-type Make = Box<dyn FnOnce() -> Made + Send>;
+type Make = Box<dyn FnOnce() -> SerializedTools + Send>;
 
-struct Made {
+struct SerializedTools {
     text: String,
     digest: [u8; 32],
 }
@@ -12,14 +12,14 @@ struct Made {
 /// Tools of a script: JSON, and its digest. Cheap to clone. Both are made when the first run with these
 /// tools is stored, on a thread of the store: the tools of a large catalog are a long text.
 #[derive(Clone)]
-pub struct ScriptTools(Arc<LazyLock<Made, Make>>);
+pub struct ScriptTools(Arc<LazyLock<SerializedTools, Make>>);
 
 impl ScriptTools {
     /// Creates tools whose text and digest are made when they are needed, once for all clones.
     pub fn new(make: impl FnOnce() -> (String, [u8; 32]) + Send + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(move || {
             let (text, digest) = make();
-            Made { text, digest }
+            SerializedTools { text, digest }
         }))))
     }
 

@@ -1,5 +1,8 @@
 //! The text format of `OpenMetrics`, as the gateway's registry writes it → families of samples.
 //!
+//! The registry could also write messages of protobuf. `prometheus-client` generates their types during the build
+//! with `protoc`, which no other part of the build needs.
+//!
 //! The reader takes what the registry has: `HELP`, `TYPE` and `UNIT` before the samples of each family, and no
 //! timestamps. What it does not understand it leaves out.
 

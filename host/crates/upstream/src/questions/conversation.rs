@@ -22,13 +22,13 @@ use airlock_wire::error::{RpcError, code};
 pub(crate) struct ServerConversation<T> {
     /// The call.
     pub(crate) task: AbortOnDropHandle<T>,
-    heard: Heard,
+    questions: CallQuestions,
     /// The call's place among those of its server.
     _place: Reservation,
 }
 
 /// The questions of a running call.
-pub(crate) struct Heard {
+pub(crate) struct CallQuestions {
     /// `None` if no question is permitted.
     received: Option<mpsc::Receiver<ServerQuestion>>,
     /// Keeps the queue open: its end would wake the caller before the call has ended.
@@ -53,52 +53,58 @@ pub(crate) fn conversation<T>(
     let (taker, received) = questions.unzip();
     let is_parked = Arc::new(AtomicBool::new(false));
     let task = spawn(taker.clone(), is_parked.clone());
-    let heard =
-        Heard { received, _taker: taker, open: Vec::new(), asked: 0, until: None, is_parked };
-    ServerConversation { task, heard, _place: place }
+    let questions = CallQuestions {
+        received,
+        _taker: taker,
+        open: Vec::new(),
+        asked: 0,
+        until: None,
+        is_parked,
+    };
+    ServerConversation { task, questions, _place: place }
 }
 
 impl<T> ServerConversation<T> {
     /// Splits what is waited for at the same time.
-    pub(crate) fn parts(&mut self) -> (&mut AbortOnDropHandle<T>, &mut Heard) {
-        (&mut self.task, &mut self.heard)
+    pub(crate) fn parts(&mut self) -> (&mut AbortOnDropHandle<T>, &mut CallQuestions) {
+        (&mut self.task, &mut self.questions)
     }
 
     /// Records that the call is parked, and returns the time until which the caller has the open
     /// questions. It begins with the first of them: coming back without an answer does not extend it.
     pub(crate) fn begin_parking(&mut self) -> Instant {
-        self.heard.is_parked.store(true, Ordering::SeqCst);
-        *self.heard.until.get_or_insert_with(|| Instant::now() + QUESTION_TIMEOUT)
+        self.questions.is_parked.store(true, Ordering::SeqCst);
+        *self.questions.until.get_or_insert_with(|| Instant::now() + QUESTION_TIMEOUT)
     }
 
     /// Refuses all questions that wait.
     pub(crate) fn refuse(&mut self, reason: Refused) {
-        for (_, open) in self.heard.open.drain(..) {
+        for (_, open) in self.questions.open.drain(..) {
             refuse(open, reason);
         }
-        self.heard.is_parked.store(false, Ordering::SeqCst);
+        self.questions.is_parked.store(false, Ordering::SeqCst);
     }
 
     /// Passes on answers. Returns the questions that have none.
     pub(crate) fn answer(&mut self, mut answers: Answers) -> Vec<Question> {
         let mut unanswered = Vec::new();
-        for (question, open) in self.heard.open.drain(..) {
+        for (question, open) in self.questions.open.drain(..) {
             match answers.given.remove(&question.key) {
                 // Also if the call has ended: the question may be about another one of its session.
                 Some(given) => open.respond(question_response(question.kind, given)),
                 None => unanswered.push((question, open)),
             }
         }
-        self.heard.open = unanswered;
-        if self.heard.open.is_empty() {
-            self.heard.until = None;
-            self.heard.is_parked.store(false, Ordering::SeqCst);
+        self.questions.open = unanswered;
+        if self.questions.open.is_empty() {
+            self.questions.until = None;
+            self.questions.is_parked.store(false, Ordering::SeqCst);
         }
-        self.heard.questions()
+        self.questions.questions()
     }
 }
 
-impl Heard {
+impl CallQuestions {
     /// Waits until the server asks a question that may be passed on, and returns it with those that
     /// came at the same time. All others are refused. Dropping the future loses no question.
     pub(crate) async fn asked(

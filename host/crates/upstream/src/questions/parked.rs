@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep_until},
@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::limits::MAX_TENANT_PARKED;
 use airlock_core::{replica::ReplicaId, tenant::Tenant};
-use airlock_mcp_client::{Again, MAX_PARKED, Refused};
+use airlock_mcp_client::{MAX_PARKED, Refused, ResumedRequest};
 
 /// Sender and contents of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) enum ParkedRequest<C, A> {
     Running(C),
     /// A request that is sent once more.
     Retry {
-        again: Again,
+        again: ResumedRequest,
         /// The instance that has asked; `None` if it does not matter which one gets the answers.
         asker: Option<A>,
     },
@@ -84,7 +84,7 @@ impl<C: Send + 'static, A: Send + 'static> Parked<C, A> {
         until: Instant,
     ) -> Result<String, (Refused, ParkedRequest<C, A>)> {
         let token = ReplicaId::handle().simple().to_string();
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let mut counts = HashMap::<&Tenant, usize>::new();
         for entry in entries.values() {
             *counts.entry(&entry.bound.tenant).or_default() += 1;
@@ -107,7 +107,7 @@ impl<C: Send + 'static, A: Send + 'static> Parked<C, A> {
         let expiry = AbortOnDropHandle::new(self.runtime.spawn(async move {
             sleep_until(until).await;
             if let Some(table) = table.upgrade() {
-                let expired = lock(&table).remove(&own);
+                let expired = table.lock().remove(&own);
                 drop(expired);
             }
         }));
@@ -119,22 +119,18 @@ impl<C: Send + 'static, A: Send + 'static> Parked<C, A> {
 
     /// Ends what waits under a token, because its caller has left.
     pub(crate) fn forget(&self, token: &str) {
-        let forgotten = lock(&self.entries).remove(token);
+        let forgotten = self.entries.lock().remove(token);
         drop(forgotten);
     }
 
     /// Takes what waits under a token; `None` if nothing does, or if it belongs to another request.
     pub(crate) fn take(&self, token: &str, bound: &Bound) -> Option<ParkedRequest<C, A>> {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         if entries.get(token)?.bound != *bound {
             return None;
         }
         entries.remove(token).map(|entry| entry.request)
     }
-}
-
-fn lock<C, A>(entries: &Mutex<ParkedEntries<C, A>>) -> MutexGuard<'_, ParkedEntries<C, A>> {
-    entries.lock()
 }
 
 #[cfg(test)]
@@ -192,13 +188,13 @@ mod tests {
             assert!((0..MAX_TENANT_PARKED).all(|_| park(tenant).is_some()));
         }
         let count = |tenant: u8| {
-            let entries = lock(&parked.entries);
+            let entries = parked.entries.lock();
             entries.values().filter(|entry| entry.bound.tenant == self::tenant(tenant)).count()
         };
         let new = tenants;
         for number in 1..MAX_TENANT_PARKED {
             assert!(park(new).is_some(), "others have more");
-            let all = lock(&parked.entries).len();
+            let all = parked.entries.lock().len();
             assert_eq!((all, count(new)), (MAX_PARKED, number));
         }
         assert!(park(new).is_none(), "no other tenant would have more than it");

@@ -12,7 +12,7 @@ use tracing::{debug, info};
 
 use super::{
     lists::{self, OfferKind},
-    turns::Turns,
+    turns::SubscriptionQueue,
 };
 use crate::{
     limits::{
@@ -279,7 +279,7 @@ async fn subscribe_one_by_one(hub: &Hub, link: &Link) {
         // Changes while there was no connection were not reported.
         hub.updated(&uri);
     }
-    let mut turns = Turns::default();
+    let mut turns = SubscriptionQueue::default();
     let mut running = FuturesUnordered::new();
     turns.read(hub);
     let mut next_look = Instant::now();

@@ -36,7 +36,7 @@ impl SubscriptionChange {
 
 /// The requests of one connection that are running and still to be sent.
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct SubscriptionQueue {
     /// URIs that the server was asked to report and not to stop reporting.
     asked: BTreeSet<Arc<str>>,
     /// Parties of the running requests, by their URIs.
@@ -45,7 +45,7 @@ pub(super) struct Turns {
     waiting: VecDeque<(TurnHolder, VecDeque<Arc<str>>)>,
 }
 
-impl Turns {
+impl SubscriptionQueue {
     /// Reads which requests are to be sent. Parties that wait keep their places.
     pub(super) fn read(&mut self, hub: &Hub) {
         let wanted = hub.by_tenant(|uri| self.asked.contains(uri));
@@ -136,7 +136,7 @@ mod tests {
         hub.subscribe(uri, tenant, &Arc::<Mailbox>::default(), uri).expect("room")
     }
 
-    fn started(turns: &mut Turns, hub: &Hub) -> Vec<SubscriptionChange> {
+    fn started(turns: &mut SubscriptionQueue, hub: &Hub) -> Vec<SubscriptionChange> {
         std::iter::from_fn(|| turns.begin(hub)).collect()
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let slow = tenant(1);
         let names = (0..MAX_TENANT_SUBSCRIPTIONS).map(|n| format!("a:{n:03}"));
         let _held: Vec<_> = names.map(|uri| subscribe(&hub, &slow, &uri)).collect();
-        let mut turns = Turns::default();
+        let mut turns = SubscriptionQueue::default();
         turns.read(&hub);
         assert_eq!(uris(&started(&mut turns, &hub)), BTreeSet::from(["a:000"]));
         // Two tenants that subscribe to one resource cause one request.
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn subscriptions_that_a_silent_server_does_not_end_are_bounded_in_bytes() {
         let hub = Hub::default();
-        let mut turns = Turns::default();
+        let mut turns = SubscriptionQueue::default();
         for round in 0..3 {
             let uris = (0..200).map(|n| format!("{round}:{n:04094}"));
             let _held: Vec<_> = uris.map(|uri| subscribe(&hub, &tenant(1), &uri)).collect();
@@ -198,7 +198,7 @@ mod tests {
                 held.push(subscribe(&hub, &tenant(number), &format!("{number}:{n}")));
             }
         }
-        let mut turns = Turns::default();
+        let mut turns = SubscriptionQueue::default();
         turns.read(&hub);
         let mut running = started(&mut turns, &hub);
         assert_eq!(running.len(), SUBSCRIBING);
@@ -219,7 +219,7 @@ mod tests {
     fn a_subscription_that_is_made_while_its_end_is_asked_for_is_asked_for_after_it() {
         let hub = Hub::default();
         let first = subscribe(&hub, &tenant(1), "a:");
-        let mut turns = Turns::default();
+        let mut turns = SubscriptionQueue::default();
         turns.read(&hub);
         let change = turns.begin(&hub).expect("a request");
         turns.end(&change);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     access::{PerCall, ServerAccess},
-    choice::{Asker, Linked, Way},
+    choice::{Asker, ChosenInstance, Linked},
     instance::Instance,
     permits::{Permits, Shared, held},
     unavailable::Unavailable,
@@ -81,12 +81,12 @@ impl Shared {
 
 /// Runs `work` with a link to one instance.
 async fn attempt<T, F: Future<Output = Attempted<T>>>(
-    way: Way,
+    way: ChosenInstance,
     permits: Arc<Permits>,
     deadline: Instant,
     work: impl Fn(Arc<Link>, Option<HeldPermits>) -> F,
 ) -> Attempted<Result<Linked<T>, NoLink>> {
-    let Way { occupied, access } = way;
+    let ChosenInstance { occupied, access } = way;
     let instance = occupied.instance().clone();
     let held = held(permits, occupied);
     let awaited = instance.awaited(deadline, None);

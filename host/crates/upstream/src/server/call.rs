@@ -35,8 +35,8 @@ use super::{
 use crate::{
     limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
     questions::{
-        Again, Asked, Bound, ParkedRequest, Refused, ServerConversation, ServerResponse,
-        conversation,
+        Bound, ParkedRequest, Refused, RequiredInput, ResumedRequest, ServerConversation,
+        ServerResponse, conversation,
     },
     result,
 };
@@ -63,7 +63,11 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    fn new(again: &Again, asker: Option<Asker>, answers: Answers) -> Result<Self, Refused> {
+    fn new(
+        again: &ResumedRequest,
+        asker: Option<Asker>,
+        answers: Answers,
+    ) -> Result<Self, Refused> {
         Ok(Self { parameters: again.parameters(answers)?, rounds: again.rounds, asker })
     }
 }
@@ -112,7 +116,7 @@ impl Server {
     /// its caller is asked.
     pub(crate) fn park_retry(
         &self,
-        asked: Asked,
+        asked: RequiredInput,
         source: Option<Asker>,
         bound: Bound,
         permitted: QuestionKinds,
@@ -234,7 +238,7 @@ impl Server {
             tenant: call.chain().tenant().clone(),
             definition: call.tool().clone(),
             arguments: call.arguments().clone(),
-            permitted: self.permitted(call.chain().heard().questions),
+            permitted: self.permitted(call.chain().capabilities().questions),
             deadline,
             limit: whole_millis(deadline.saturating_duration_since(Instant::now())),
             opens_links: opens_links(call),
@@ -271,11 +275,11 @@ impl Server {
         rounds: u32,
     ) -> Result<ToolOutput, CallError> {
         loop {
-            let (task, heard) = running.parts();
+            let (task, call_questions) = running.parts();
             let questions = tokio::select! {
                 biased;
                 // First, because a question may be about another call of the same session, which waits.
-                questions = heard.asked(&self.shared.client, waiter.permitted) => questions,
+                questions = call_questions.asked(&self.shared.client, waiter.permitted) => questions,
                 ended = task => return match ended {
                     Ok(Ok(Responded { response, asker })) => match response {
                         ServerResponse::Complete(output) => Ok(output),
@@ -301,7 +305,7 @@ impl Server {
     fn input_required(
         &self,
         waiter: Waiter,
-        asked: Asked,
+        asked: RequiredInput,
         source: Option<Asker>,
         rounds: u32,
     ) -> CallError {
@@ -345,7 +349,7 @@ impl Server {
 fn opens_links(call: &Admitted) -> bool {
     let chain = call.chain();
     matches!(chain.starter(), Origin::McpClient(_))
-        && chain.heard().questions.has(QuestionKind::Url)
+        && chain.capabilities().questions.has(QuestionKind::Url)
 }
 
 /// Returns whether a user has accepted to open a link (MCP's `ElicitResult`).

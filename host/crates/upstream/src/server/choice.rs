@@ -12,8 +12,8 @@ use super::{
 };
 use crate::limits::CALL_PATIENCE;
 
-/// The instance that a call goes to, and the way to it.
-pub(super) struct Way {
+/// The instance that a call goes to, and its access.
+pub(super) struct ChosenInstance {
     pub(super) occupied: Occupied,
     pub(super) access: ServerAccess,
 }
@@ -33,14 +33,14 @@ pub(crate) struct Linked<T> {
 }
 
 impl Shared {
-    /// Returns the way for a call: to the instance that it has to go `to`, or to one that is chosen among
-    /// those whose numbers are not in `tried`. Waits for one that is started on demand; it is down if it is
-    /// held out then, or if it does not start soon and another one runs. `None` if there is none.
-    pub(super) async fn way(&self, to: Option<&Asker>, tried: &[usize]) -> Option<Way> {
+    /// Chooses the instance for a call: the one that it has to go `to`, or one of those whose numbers are not in
+    /// `tried`. Waits for one that is started on demand; it is down if it is held out then, or if it does not
+    /// start soon and another one runs. `None` if there is none.
+    pub(super) async fn way(&self, to: Option<&Asker>, tried: &[usize]) -> Option<ChosenInstance> {
         let Some(asker) = to else {
             let occupied = self.choose(tried)?;
             let access = self.chosen_access(occupied.instance(), tried).await;
-            return Some(Way { occupied, access });
+            return Some(ChosenInstance { occupied, access });
         };
         let instance = &asker.instance;
         if !instance.is_admitted() || tried.contains(&instance.number()) {
@@ -52,7 +52,7 @@ impl Shared {
             Some(used) => ServerAccess::Up(used.clone()),
             None => admitted_access(instance).await,
         };
-        Some(Way { occupied, access })
+        Some(ChosenInstance { occupied, access })
     }
 
     /// Returns whether a call can go to an instance whose number is not in `tried`.
@@ -61,7 +61,7 @@ impl Shared {
         others.any(|instance| instance.rank().is_some())
     }
 
-    /// Returns the way to a chosen instance. One that hangs when it is started may have two minutes for that, in
+    /// Returns the access to a chosen instance. One that hangs when it is started may have two minutes for that, in
     /// which most calls reach their deadlines.
     async fn chosen_access(&self, instance: &Instance, tried: &[usize]) -> ServerAccess {
         let number = instance.number();

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::{ServerAccess, UsedLink};
 use crate::{
-    limits::{CALL_PATIENCE, DOUBT, RECONNECT_PATIENCE},
+    limits::{CALL_PATIENCE, INSTANCE_COOL_DOWN, RECONNECT_PATIENCE},
     status::{ServerPhase, Status},
 };
 use airlock_mcp_client::{AskError, Link, SendError, StderrLogs};
@@ -37,7 +37,7 @@ pub(crate) struct Instance {
     admitted: watch::Sender<bool>,
     /// Cancelled once it has listed its tools for the first time, or has failed to.
     settled: CancellationToken,
-    doubt: Mutex<Doubt>,
+    cool_down: Mutex<InstanceCoolDown>,
     status: Status,
     logs: StderrLogs,
     /// Number of its process; 0 if there is none.
@@ -46,12 +46,12 @@ pub(crate) struct Instance {
     heartbeat: Option<Duration>,
 }
 
-/// Suspicion that the calls of an instance hang or fail, although it may answer checks.
+/// Cool-down of an instance whose calls may hang or fail, although it may answer checks.
 #[derive(Debug, Default)]
-struct Doubt {
-    /// Time until which other instances are preferred; `None` if there is no suspicion.
+struct InstanceCoolDown {
+    /// Time until which other instances are preferred; `None` without a cool-down.
     until: Option<Instant>,
-    /// Length of the last period of suspicion since a call has got a response.
+    /// Length of the last cool-down since a call has got a response.
     period: Duration,
 }
 
@@ -90,7 +90,7 @@ impl Instance {
             in_flight: AtomicUsize::new(0),
             admitted: watch::Sender::new(false),
             settled: CancellationToken::new(),
-            doubt: Mutex::default(),
+            cool_down: Mutex::default(),
             status: Status::new(),
             logs: StderrLogs::default(),
             process: AtomicU32::new(0),
@@ -272,7 +272,9 @@ impl Instance {
     /// or hang may answer checks all the time.
     pub(super) fn record<T>(&self, asked: &Result<T, AskError>) {
         match asked {
-            Ok(_) | Err(AskError::Refused(_)) => *self.doubt.lock() = Doubt::default(),
+            Ok(_) | Err(AskError::Refused(_)) => {
+                *self.cool_down.lock() = InstanceCoolDown::default();
+            }
             // These are responses, but of no use.
             Err(
                 AskError::TooLarge | AskError::Send(SendError::TooLarge) | AskError::Unreadable(_),
@@ -283,16 +285,17 @@ impl Instance {
 
     /// Has other instances preferred for a time. Many calls that fail at once count as one.
     pub(super) fn suspect(&self) {
-        let mut doubt = self.doubt.lock();
+        let mut cool_down = self.cool_down.lock();
         let now = Instant::now();
-        if doubt.until.is_none_or(|until| until <= now) {
-            doubt.period = (doubt.period * 2).clamp(*DOUBT.start(), *DOUBT.end());
-            doubt.until = Some(now + doubt.period);
+        if cool_down.until.is_none_or(|until| until <= now) {
+            cool_down.period = (cool_down.period * 2)
+                .clamp(*INSTANCE_COOL_DOWN.start(), *INSTANCE_COOL_DOWN.end());
+            cool_down.until = Some(now + cool_down.period);
         }
     }
 
     fn is_suspected(&self) -> bool {
-        self.doubt.lock().until.is_some_and(|until| Instant::now() < until)
+        self.cool_down.lock().until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Has the instance checked if it has sent nothing for as long as an idle one is left unchecked. One

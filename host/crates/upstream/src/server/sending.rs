@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::{
     access::{ServerAccess, UsedLink},
-    choice::{Asker, Way},
+    choice::{Asker, ChosenInstance},
     instance::Instance,
     permits::{Permits, Shared, held},
     state::{CallResponse, Responded},
@@ -120,14 +120,14 @@ impl Shared {
     /// Sends a call to one instance. `tried` are the numbers of those that have got it, this one included.
     async fn attempt(
         &self,
-        way: Way,
+        way: ChosenInstance,
         tried: &[usize],
         has_repeated: bool,
         sending: &Sending,
         permits: &Arc<Permits>,
     ) -> AttemptEnd {
         let tool = sending.call.tool();
-        let Way { occupied, access } = way;
+        let ChosenInstance { occupied, access } = way;
         let instance = occupied.instance().clone();
         let held = held(permits.clone(), occupied);
         let awaited = instance.awaited(sending.deadline.into(), Some(sending.is_parked.clone()));
@@ -353,8 +353,8 @@ async fn ask(
 ) -> Result<Value, AskError> {
     let Sending { call, permitted, parameters, taker, .. } = sending;
     let tool = call.tool();
-    let hearing = call.chain().heard();
-    let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
+    let capabilities = call.chain().capabilities();
+    let caller = Party { tenant: call.chain().tenant().clone(), session: capabilities.session };
     let taker = taker.as_ref().filter(|_| !link.is_modern()).cloned();
     let mut request = Request::new(method::TOOLS_CALL)
         .about("name", &tool.original)
@@ -372,7 +372,7 @@ async fn ask(
     if let Some(task) = tasks::parameter(link, tool, time_left) {
         request = request.with("task", task);
     }
-    let request = log_messages::with_level(link, request, hearing.log_level).await;
+    let request = log_messages::with_level(link, request, capabilities.log_level).await;
     let reporter = call.chain().reporter();
     let conditions = tasks::Conditions { caller, permitted: *permitted, taker };
     if let Some((_, id)) = parameters.iter().find(|(name, _)| *name == TASK) {

@@ -17,7 +17,7 @@ use airlock_mcp_client::{
 };
 
 /// Reason that a connection was closed.
-pub(super) enum Ended {
+pub(super) enum ConnectionEnd {
     /// The gateway stops.
     Stopped,
     /// No call needs the server.
@@ -53,17 +53,17 @@ impl Supervisor {
             self.instance.status().enter(ServerPhase::Starting, &reason);
             let began = Instant::now();
             let next = match Box::pin(self.connect_and_serve(&mut handshake, stop)).await {
-                Ended::Stopped => return,
-                Ended::Idle => {
+                ConnectionEnd::Stopped => return,
+                ConnectionEnd::Idle => {
                     "a call needs it".clone_into(&mut reason);
                     self.sleep_until_demanded(stop).await
                 }
-                Ended::Reconnect => {
+                ConnectionEnd::Reconnect => {
                     "the operator reconnected it".clone_into(&mut reason);
                     backoff.reset();
                     Next::Connect
                 }
-                Ended::Failed(failure) => {
+                ConnectionEnd::Failed(failure) => {
                     let delay = backoff.after(began.elapsed());
                     reason = format!("attempt {} after a failure", backoff.failures() + 1);
                     self.instance.status().set_attempts(backoff.failures());
@@ -152,7 +152,7 @@ impl Supervisor {
         &mut self,
         handshake: &mut Handshake,
         stop: &CancellationToken,
-    ) -> Ended {
+    ) -> ConnectionEnd {
         let server = self.server.clone();
         let opening = Box::pin(Connection::open(
             &self.settings,
@@ -160,7 +160,9 @@ impl Supervisor {
             self.instance.logs(),
             Attempt { handshake: *handshake, has_headers: self.framing.has_headers() },
         ));
-        let Some(opened) = stop.run_until_cancelled(opening).await else { return Ended::Stopped };
+        let Some(opened) = stop.run_until_cancelled(opening).await else {
+            return ConnectionEnd::Stopped;
+        };
         let connection = match opened {
             Ok(connection) => connection,
             Err(failure) => {
@@ -169,7 +171,7 @@ impl Supervisor {
                 if failure.error.suggests_other_handshake() {
                     *handshake = handshake.other();
                 }
-                return Ended::Failed(failure);
+                return ConnectionEnd::Failed(failure);
             }
         };
         self.framing.record_connected();
@@ -188,7 +190,7 @@ impl Supervisor {
         };
         let Some(listed) = stop.run_until_cancelled(listing).await else {
             connection.shut_down().await;
-            return Ended::Stopped;
+            return ConnectionEnd::Stopped;
         };
         match listed {
             Ok(list) => {
@@ -200,7 +202,7 @@ impl Supervisor {
                         relay::publish_lists(writer, settings, server, &connection.link);
                     if stop.run_until_cancelled(publishing).await.is_none() {
                         connection.shut_down().await;
-                        return Ended::Stopped;
+                        return ConnectionEnd::Stopped;
                     }
                 }
                 let recheck = self.adopt(list, &connection.link).await;
@@ -210,7 +212,7 @@ impl Supervisor {
                 }
                 Box::pin(self.serve(connection, *handshake, recheck, stop)).await
             }
-            Err(error) => Ended::Failed(connection.close(error).await),
+            Err(error) => ConnectionEnd::Failed(connection.close(error).await),
         }
     }
 }

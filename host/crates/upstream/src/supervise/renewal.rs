@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{entry::ClientEntry, serve::Live};
+use super::{entry::ClientEntry, serve::ServedConnection};
 use crate::{limits::RETIREMENT, server::Instance};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::{
@@ -189,11 +189,11 @@ async fn grown_beyond(process: u32, limit: u64, check: Duration) -> u64 {
 /// Closes a replaced connection once its calls have ended, after [`RETIREMENT`], or at `stop`.
 pub(super) async fn retire(
     client: ClientName,
-    old: Live,
+    old: ServedConnection,
     place: OwnedSemaphorePermit,
     stop: CancellationToken,
 ) {
-    let Live { mut connection, upkeep, .. } = old;
+    let ServedConnection { mut connection, upkeep, .. } = old;
     let users = connection.link.users().clone();
     users.close();
     tokio::select! {

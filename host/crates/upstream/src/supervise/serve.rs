@@ -19,7 +19,7 @@ use super::{
         server::{Instance, Server, ServerAccess},
     },
     Supervisor,
-    connect::Ended,
+    connect::ConnectionEnd,
     entry::ClientEntry,
     listing::list_pace,
     renewal::{Renewals, Replacement, retire},
@@ -32,7 +32,7 @@ use airlock_mcp_client::{
 };
 
 /// Reason that serving ended, before the connection is closed.
-enum Cut {
+enum ServingEnd {
     Stopped,
     Idle,
     Reconnect,
@@ -42,7 +42,7 @@ enum Cut {
 }
 
 /// A connection that is served.
-pub(super) struct Live {
+pub(super) struct ServedConnection {
     pub(super) connection: Connection,
     /// Work that runs until the connection is closed. Returns the error that ended it.
     pub(super) upkeep: BoxFuture<'static, ConnectionError>,
@@ -50,7 +50,7 @@ pub(super) struct Live {
     events: Option<mpsc::Receiver<ServerEvent>>,
 }
 
-impl Live {
+impl ServedConnection {
     /// Begins to serve a connection. Without traffic for `stale`, it fails.
     fn new(mut connection: Connection, stale: Option<Duration>) -> Self {
         let link = connection.link.clone();
@@ -82,23 +82,24 @@ impl Supervisor {
         handshake: Handshake,
         mut recheck: Option<Duration>,
         stop: &CancellationToken,
-    ) -> Ended {
+    ) -> ConnectionEnd {
         let stale = self.settings.timeouts.stale;
         let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
         let Self { settings, credentials, instance, entry, retiring_place, .. } = &*self;
         let place = retiring_place.clone();
         let mut renewals = Renewals::new(settings, credentials, instance, entry, attempt, place);
-        let mut live = Live::new(connection, stale);
-        let cut = loop {
-            match self.follow(&mut live, &mut renewals, recheck, stop).await {
-                Cut::Replaced(next) => {
+        let mut current = ServedConnection::new(connection, stale);
+        let end = loop {
+            match self.follow(&mut current, &mut renewals, recheck, stop).await {
+                ServingEnd::Replaced(next) => {
                     let Replacement { connection, list, place } = *next;
-                    let old = std::mem::replace(&mut live, Live::new(connection, stale));
-                    if let Some(agreed) = live.connection.link.agreed() {
+                    let old =
+                        std::mem::replace(&mut current, ServedConnection::new(connection, stale));
+                    if let Some(agreed) = current.connection.link.agreed() {
                         self.instance.status().agree(agreed);
                     }
                     // From here on, calls use the new connection.
-                    recheck = self.adopt(list, &live.connection.link).await;
+                    recheck = self.adopt(list, &current.connection.link).await;
                     let client = self.settings.name.clone();
                     self.retiring.spawn(retire(client, old, place, stop.clone()));
                     if !self.entry.is_sole() {
@@ -107,35 +108,37 @@ impl Supervisor {
                     // Only now, because what is relayed is asked of the connection that calls use.
                     let Self { entry, settings, server, .. } = &*self;
                     let entry = entry.writer();
-                    let link = live.connection.link.clone();
+                    let link = current.connection.link.clone();
                     tokio::select! {
                         () = relay::publish_lists(entry, settings, server, &link) => {}
-                        error = &mut live.upkeep => break Cut::Failed(error),
-                        () = stop.cancelled() => break Cut::Stopped,
+                        error = &mut current.upkeep => break ServingEnd::Failed(error),
+                        () = stop.cancelled() => break ServingEnd::Stopped,
                     }
                 }
-                cut => break cut,
+                end => break end,
             }
         };
-        let connection = live.connection;
+        let connection = current.connection;
         let lifecycle = self.settings.lifecycle;
-        match (&cut, lifecycle) {
-            (Cut::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
+        match (&end, lifecycle) {
+            (ServingEnd::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
             // The calls wait for the next start already.
-            (Cut::Idle, _) => {}
+            (ServingEnd::Idle, _) => {}
             _ => self.instance.set_access(ServerAccess::Down),
         }
-        match cut {
-            Cut::Failed(error) => Ended::Failed(connection.close(error).await),
+        match end {
+            ServingEnd::Failed(error) => ConnectionEnd::Failed(connection.close(error).await),
             other => {
                 connection.shut_down().await;
                 match other {
-                    Cut::Idle if lifecycle == Lifecycle::PerCall => {
+                    ServingEnd::Idle if lifecycle == Lifecycle::PerCall => {
                         self.wait_between_lists(stop).await
                     }
-                    Cut::Idle => Ended::Idle,
-                    Cut::Reconnect => Ended::Reconnect,
-                    Cut::Stopped | Cut::Failed(_) | Cut::Replaced(_) => Ended::Stopped,
+                    ServingEnd::Idle => ConnectionEnd::Idle,
+                    ServingEnd::Reconnect => ConnectionEnd::Reconnect,
+                    ServingEnd::Stopped | ServingEnd::Failed(_) | ServingEnd::Replaced(_) => {
+                        ConnectionEnd::Stopped
+                    }
                 }
             }
         }
@@ -144,13 +147,15 @@ impl Supervisor {
     /// Serves a connection until it ends, or until another one is ready to take its place.
     async fn follow(
         &mut self,
-        live: &mut Live,
+        current: &mut ServedConnection,
         renewals: &mut Renewals,
         recheck: Option<Duration>,
         stop: &CancellationToken,
-    ) -> Cut {
-        let Live { connection, upkeep, events } = live;
-        let Some(events) = events.take() else { return Cut::Failed(ConnectionError::Closed) };
+    ) -> ServingEnd {
+        let ServedConnection { connection, upkeep, events } = current;
+        let Some(events) = events.take() else {
+            return ServingEnd::Failed(ConnectionError::Closed);
+        };
         let process = connection.process_id();
         let link = connection.link.clone();
         let inbox = link.inbox().clone();
@@ -161,37 +166,46 @@ impl Supervisor {
         let pins = self.pins.clone();
         let entry = self.entry.clone();
         let settings = self.settings.clone();
-        tokio::select! {
-            () = stop.cancelled() => Cut::Stopped,
-            ended = &mut connection.receiver => Cut::Failed(ended.map_or(ConnectionError::Closed, Into::into)),
-            error = upkeep => Cut::Failed(error),
-            error = check_regularly(&instance, &link, &settings.timeouts) => Cut::Failed(error),
-            cut = self.follow_list(&link, recheck) => cut,
-            () = relay_offers(&entry, &instance, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = relay::follow_events(&server, &instance, events) => Cut::Failed(ConnectionError::Closed),
-            () = watch_rate(&instance, &inbox) => Cut::Failed(ConnectionError::Closed),
-            () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
-            () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
-            () = unneeded(&instance, settings.lifecycle) => Cut::Idle,
-            next = renewals.replacement(process) => Cut::Replaced(next),
+        let end = tokio::select! {
+            () = stop.cancelled() => ServingEnd::Stopped,
+            ended = &mut connection.receiver => {
+                return ServingEnd::Failed(ended.map_or(ConnectionError::Closed, Into::into));
+            }
+            error = upkeep => ServingEnd::Failed(error),
+            error = check_regularly(&instance, &link, &settings.timeouts) => ServingEnd::Failed(error),
+            end = self.follow_list(&link, recheck) => end,
+            () = relay_offers(&entry, &instance, &settings, &server, &link) => ServingEnd::Failed(ConnectionError::Closed),
+            () = relay::follow_events(&server, &instance, events) => ServingEnd::Failed(ConnectionError::Closed),
+            () = watch_rate(&instance, &inbox) => ServingEnd::Failed(ConnectionError::Closed),
+            () = report_noise(&settings, &inbox) => ServingEnd::Failed(ConnectionError::Closed),
+            () = pins.follow(|| inbox.suspect_change()) => ServingEnd::Failed(ConnectionError::Closed),
+            () = unneeded(&instance, settings.lifecycle) => ServingEnd::Idle,
+            next = renewals.replacement(process) => ServingEnd::Replaced(next),
+        };
+        match end {
+            // A request may learn of the end before the receiver, which knows the reason.
+            ServingEnd::Failed(ConnectionError::Closed) => {
+                ServingEnd::Failed(connection.end().await)
+            }
+            end => end,
         }
     }
 
     /// Waits until the list of a server with one connection for each call is to be read again.
-    async fn wait_between_lists(&mut self, stop: &CancellationToken) -> Ended {
+    async fn wait_between_lists(&mut self, stop: &CancellationToken) -> ConnectionEnd {
         let interval = self.settings.sync_interval;
         let instance = self.instance.clone();
         let pins = self.pins.clone();
         tokio::select! {
-            () = stop.cancelled() => Ended::Stopped,
-            () = after(interval) => Ended::Reconnect,
-            () = held_out_for_long(&instance, &pins) => Ended::Reconnect,
+            () = stop.cancelled() => ConnectionEnd::Stopped,
+            () = wait_for(interval) => ConnectionEnd::Reconnect,
+            () = held_out_for_long(&instance, &pins) => ConnectionEnd::Reconnect,
             Some(command) = self.commands.recv() => {
                 match command {
                     ControlCommand::Reconnect(answer) => self.reconnecting = Some(answer),
                     ControlCommand::Refresh(answer) => drop(answer.send(Ok(self.published))),
                 }
-                Ended::Reconnect
+                ConnectionEnd::Reconnect
             }
         }
     }
@@ -199,7 +213,7 @@ impl Supervisor {
     /// Reads the list again whenever it has changed, its time to live has ended, the interval of the
     /// configuration has passed, or the operator requests it. A list that changes constantly is read
     /// less and less often.
-    async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> Cut {
+    async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> ServingEnd {
         let entry = self.entry.clone();
         let instance = self.instance.clone();
         let mut pace = list_pace();
@@ -214,7 +228,7 @@ impl Supervisor {
                 Some(command) = self.commands.recv() => match command {
                     ControlCommand::Reconnect(requested) => {
                         self.reconnecting = Some(requested);
-                        return Cut::Reconnect;
+                        return ServingEnd::Reconnect;
                     }
                     ControlCommand::Refresh(requested) => answer = Some(requested),
                 },
@@ -230,7 +244,7 @@ impl Supervisor {
                     sleep(delay).await;
                     is_changing = false;
                 } => {}
-                () = at(next) => {}
+                () = wait_until(next) => {}
             }
             if is_changing {
                 // This reading may begin before the change is complete.
@@ -243,7 +257,10 @@ impl Supervisor {
                     ToolList::unread()
                 }
                 Err(error) => {
-                    return Cut::Failed(ConnectionError::asked(error, ConnectionError::ListTools));
+                    return ServingEnd::Failed(ConnectionError::asked(
+                        error,
+                        ConnectionError::ListTools,
+                    ));
                 }
             };
             let ttl = list.ttl;
@@ -279,14 +296,16 @@ impl Supervisor {
     }
 }
 
-async fn after(delay: Option<Duration>) {
+/// Waits for a time; for ever if there is none.
+async fn wait_for(delay: Option<Duration>) {
     match delay {
         Some(delay) => sleep(delay).await,
         None => std::future::pending().await,
     }
 }
 
-async fn at(time: Option<Instant>) {
+/// Waits until a time; for ever if there is none.
+async fn wait_until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
@@ -311,7 +330,7 @@ pub(super) async fn held_out_for_long(instance: &Instance, pins: &ClientPins) {
 async fn check_regularly(instance: &Instance, link: &Link, timeouts: &Timeouts) -> ConnectionError {
     loop {
         tokio::select! {
-            () = after(timeouts.heartbeat) => if !instance.is_idle() { continue },
+            () = wait_for(timeouts.heartbeat) => if !instance.is_idle() { continue },
             () = link.check_requested() => {}
         }
         if let Err(error) = check_connection(link).await {

@@ -4,10 +4,14 @@
 //! A connection is kept as long as it is used, and for [`USER_IDLE`] after that. If there are too many,
 //! the one that is idle for longest is removed; one that is in use never is. A user whose tokens are exchanged
 //! has at most [`MAX_TOKENS_OF_USER`] at a server, and removes its own for one more. Servers share the connections
-//! that calls use, see [`has_share`]. A connection that was removed is closed once its last call has ended, and at
-//! once if its login is of no use any more.
+//! that calls use, see [`PooledConnections::has_share`]. A connection that was removed is closed once its last call has ended,
+//! and at once if its login is of no use any more. Until then, it counts as one in use: a server that ends one call of
+//! each user and lets the others hang gets no more than others.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
 use futures_util::{
     FutureExt as _,
@@ -39,12 +43,27 @@ pub(super) struct PoolKey {
     pub(super) token: Option<[u8; 32]>,
 }
 
+impl PoolKey {
+    /// Returns whether the connection is one of the same user at the same server.
+    fn is_of_user(&self, other: &Self) -> bool {
+        self.server == other.server && self.holder == other.holder
+    }
+}
+
 /// Result of opening a connection.
 pub(super) type Opened = Result<Arc<Link>, Arc<ConnectionError>>;
 
 /// The connections of all users.
 #[derive(Default)]
-pub(super) struct UserPool(Mutex<HashMap<PoolKey, Arc<UserConnection>>>);
+pub(super) struct UserPool(Mutex<PooledConnections>);
+
+#[derive(Default)]
+struct PooledConnections {
+    /// Those that calls get.
+    current: HashMap<PoolKey, Arc<UserConnection>>,
+    /// Those that were removed while calls used them. They are no more than all that may be in use.
+    removed: Vec<Weak<UserConnection>>,
+}
 
 /// Connection of one user at one server, which is open or being opened.
 pub(super) struct UserConnection {
@@ -81,27 +100,29 @@ impl UserConnection {
 impl UserPool {
     /// Returns the connection with this name. If there is none, `open` is to start the task that opens
     /// it and sends the result. `None` if there are too many and all of them are in use, or if the server has no
-    /// [share](has_share) for one more in use.
+    /// [share](PooledConnections::has_share) for one more in use.
     pub(super) fn connection(
         self: &Arc<Self>,
         key: PoolKey,
         open: impl FnOnce(Slot, oneshot::Sender<Opened>),
     ) -> Option<Arc<UserConnection>> {
         let mut connections = self.connections();
-        if let Some(known) = connections.get(&key).filter(|known| !known.stop.is_cancelled()) {
+        connections.forget_unused();
+        let known = connections.current.get(&key);
+        if let Some(known) = known.filter(|known| !known.stop.is_cancelled()) {
             // One that is in use has its part of the share.
-            if known.is_idle() && !has_share(&connections, key.server) {
+            if known.is_idle() && !connections.has_share(key.server) {
                 return None;
             }
             *known.used.lock() = Instant::now();
             return Some(known.clone());
         }
-        connections.retain(|_, connection| !connection.stop.is_cancelled());
-        if !has_share(&connections, key.server) {
+        connections.current.retain(|_, connection| !connection.stop.is_cancelled());
+        if !connections.has_share(key.server) {
             return None;
         }
-        make_room_of_user(&mut connections, &key)?;
-        make_room(&mut connections, key.server)?;
+        connections.make_room_of_user(&key)?;
+        connections.make_room(key.server)?;
         let (sender, receiver) = oneshot::channel();
         let opened = receiver.map(|opened| opened.unwrap_or_else(|_| Err(closed())));
         let stop = CancellationToken::new();
@@ -113,7 +134,7 @@ impl UserPool {
             used: Mutex::new(Instant::now()),
             _users: unused.clone().drop_guard(),
         });
-        connections.insert(key.clone(), connection.clone());
+        connections.current.insert(key.clone(), connection.clone());
         drop(connections);
         open(Slot { pool: self.clone(), key, stop, unused }, sender);
         Some(connection)
@@ -123,15 +144,21 @@ impl UserPool {
     /// stays.
     pub(super) fn remove(&self, connection: &Arc<UserConnection>) {
         let mut connections = self.connections();
-        if connections.get(&connection.key).is_some_and(|present| Arc::ptr_eq(present, connection))
-        {
-            connections.remove(&connection.key);
+        let present = connections.current.get(&connection.key);
+        if present.is_some_and(|present| Arc::ptr_eq(present, connection)) {
+            connections.current.remove(&connection.key);
+            connections.forget_unused();
+            connections.removed.push(Arc::downgrade(connection));
         }
     }
 
-    /// Closes the connections whose names `selects` accepts, those that are in use too.
+    /// Closes the connections whose names `selects` accepts, those that are in use too, and those that were removed.
     pub(super) fn close(&self, selects: impl Fn(&PoolKey) -> bool) {
-        self.connections().retain(|key, connection| {
+        let mut connections = self.connections();
+        for removed in connections.removed().filter(|removed| selects(&removed.key)) {
+            removed.stop.cancel();
+        }
+        connections.current.retain(|key, connection| {
             let is_kept = !selects(key);
             if !is_kept {
                 connection.stop.cancel();
@@ -145,19 +172,19 @@ impl UserPool {
     fn remove_idle(&self, key: &PoolKey) -> Instant {
         let now = Instant::now();
         let mut connections = self.connections();
-        let idle = connections.get(key).filter(|connection| connection.is_idle());
+        let idle = connections.current.get(key).filter(|connection| connection.is_idle());
         let used = idle.map(|connection| *connection.used.lock());
         match used {
             Some(used) if now < used + USER_IDLE => used,
             Some(_) => {
-                connections.remove(key);
+                connections.current.remove(key);
                 now
             }
             None => now,
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<PoolKey, Arc<UserConnection>>> {
+    fn connections(&self) -> MutexGuard<'_, PooledConnections> {
         self.0.lock()
     }
 }
@@ -184,52 +211,68 @@ impl Slot {
         self.stop.cancel();
         self.pool
             .connections()
+            .current
             .retain(|key, present| *key != self.key || !present.stop.is_cancelled());
     }
 }
 
-/// Returns whether calls may use one more connection at a server: those in use there are fewer than the connections
-/// that no call uses at any server. Servers whose calls hang get half of all, a quarter, an eighth, and so on; the rest
-/// is for others, for which idle connections are removed.
-fn has_share(connections: &HashMap<PoolKey, Arc<UserConnection>>, server: u64) -> bool {
-    let in_use = connections.values().filter(|connection| !connection.is_idle());
-    let of_server = in_use.clone().filter(|connection| connection.key.server == server).count();
-    of_server < MAX_USERS.saturating_sub(in_use.count())
-}
-
-/// Makes room for a connection with one more token of its user. Fails if there are too many and all of them
-/// are in use.
-fn make_room_of_user(
-    connections: &mut HashMap<PoolKey, Arc<UserConnection>>,
-    key: &PoolKey,
-) -> Option<()> {
-    let of_user = connections.values().filter(|connection| {
-        connection.key.server == key.server && connection.key.holder == key.holder
-    });
-    if of_user.clone().count() < MAX_TOKENS_OF_USER {
-        return Some(());
+impl PooledConnections {
+    /// Forgets the removed connections that no call uses any more.
+    fn forget_unused(&mut self) {
+        self.removed.retain(|connection| connection.strong_count() > 0);
     }
-    let candidates = of_user.filter(|connection| connection.is_idle());
-    let oldest = candidates.min_by_key(|connection| *connection.used.lock())?;
-    let oldest = oldest.key.clone();
-    connections.remove(&oldest);
-    Some(())
-}
 
-/// Makes room for one more connection at a server. Fails if there are too many and all of them are in use.
-fn make_room(connections: &mut HashMap<PoolKey, Arc<UserConnection>>, server: u64) -> Option<()> {
-    let of_server = connections.keys().filter(|key| key.server == server).count();
-    let is_server_full = of_server >= MAX_SERVER_USERS;
-    if !is_server_full && connections.len() < MAX_USERS {
-        return Some(());
+    /// Iterates over the removed connections that calls use.
+    fn removed(&self) -> impl Iterator<Item = Arc<UserConnection>> {
+        self.removed.iter().filter_map(Weak::upgrade)
     }
-    let candidates = connections.values().filter(|connection| {
-        connection.is_idle() && (!is_server_full || connection.key.server == server)
-    });
-    let oldest = candidates.min_by_key(|connection| *connection.used.lock())?;
-    let key = oldest.key.clone();
-    connections.remove(&key);
-    Some(())
+
+    /// Iterates over the servers of the connections that calls use, also of those that were removed.
+    fn servers_in_use(&self) -> impl Iterator<Item = u64> {
+        let in_use = self.current.values().filter(|connection| !connection.is_idle());
+        let in_use = in_use.map(|connection| connection.key.server);
+        in_use.chain(self.removed().map(|connection| connection.key.server))
+    }
+
+    /// Returns whether calls may use one more connection at a server: those in use there are fewer than the connections
+    /// that no call uses at any server. Servers whose calls hang get half of all, a quarter, an eighth, and so on; the rest
+    /// is for others, for which idle connections are removed.
+    fn has_share(&self, server: u64) -> bool {
+        let of_server = self.servers_in_use().filter(|used| *used == server).count();
+        of_server < MAX_USERS.saturating_sub(self.servers_in_use().count())
+    }
+
+    /// Makes room for a connection with one more token of its user. Fails if there are too many and all of them
+    /// are in use.
+    fn make_room_of_user(&mut self, key: &PoolKey) -> Option<()> {
+        let of_user = self.current.values().filter(|connection| connection.key.is_of_user(key));
+        let removed = self.removed().filter(|connection| connection.key.is_of_user(key)).count();
+        if of_user.clone().count() + removed < MAX_TOKENS_OF_USER {
+            return Some(());
+        }
+        let candidates = of_user.filter(|connection| connection.is_idle());
+        let oldest = candidates.min_by_key(|connection| *connection.used.lock())?;
+        let oldest = oldest.key.clone();
+        self.current.remove(&oldest);
+        Some(())
+    }
+
+    /// Makes room for one more connection at a server. Fails if there are too many and all of them are in use.
+    fn make_room(&mut self, server: u64) -> Option<()> {
+        let of_server = self.current.keys().filter(|key| key.server == server).count();
+        let removed = self.removed().filter(|connection| connection.key.server == server).count();
+        let is_server_full = of_server + removed >= MAX_SERVER_USERS;
+        if !is_server_full && self.current.len() + self.removed().count() < MAX_USERS {
+            return Some(());
+        }
+        let candidates = self.current.values().filter(|connection| {
+            connection.is_idle() && (!is_server_full || connection.key.server == server)
+        });
+        let oldest = candidates.min_by_key(|connection| *connection.used.lock())?;
+        let key = oldest.key.clone();
+        self.current.remove(&key);
+        Some(())
+    }
 }
 
 fn closed() -> Arc<ConnectionError> {
@@ -361,6 +404,40 @@ mod tests {
         assert!(take(&pool, key(4, 0)).is_some(), "an idle one was removed for it");
         drop(held);
         assert_eq!(take_all(&pool, 2).len(), MAX_SERVER_USERS);
+    }
+
+    #[tokio::test]
+    async fn a_removed_connection_counts_until_its_last_call_ends() {
+        let pool = Arc::<UserPool>::default();
+        let of_server = u32::try_from(MAX_SERVER_USERS).expect("few");
+        let removed = (0..of_server).map(|holder| take_removed(&pool, key(1, holder)));
+        let mut hanging: Vec<_> = removed.map(|removed| removed.expect("room")).collect();
+        assert!(take(&pool, key(1, 0)).is_none() && take(&pool, key(1, of_server)).is_none());
+        assert!(take(&pool, key(2, 0)).is_some(), "another server has room");
+        hanging.pop();
+        assert!(take(&pool, key(1, of_server)).is_some());
+        assert!(pool.connections().removed.len() < MAX_SERVER_USERS);
+    }
+
+    #[tokio::test]
+    async fn the_removed_connections_of_a_user_count_as_its_own_and_are_closed_with_them() {
+        let pool = Arc::<UserPool>::default();
+        let removed = (0..MAX_TOKENS_OF_USER).map(|_| take_removed(&pool, key(1, 1)));
+        let hanging: Vec<_> = removed.map(|removed| removed.expect("room")).collect();
+        assert!(take(&pool, key(1, 1)).is_none());
+        let (_, others) = take_removed(&pool, key(2, 1)).expect("another server has room");
+        pool.close(|key| key.server == 1);
+        assert!(hanging.iter().all(|(_, slot)| is_over(slot)));
+        assert!(!others.stop.is_cancelled());
+        drop(hanging);
+        assert!(take(&pool, key(1, 1)).is_some());
+    }
+
+    /// Takes a new connection, and removes it as a call does that it has failed; another call goes on.
+    fn take_removed(pool: &Arc<UserPool>, key: PoolKey) -> Option<(Arc<UserConnection>, Slot)> {
+        let (connection, slot) = take(pool, key)?;
+        pool.remove(&connection);
+        Some((connection, slot?))
     }
 
     /// Takes connections of different users at a server until one is refused.

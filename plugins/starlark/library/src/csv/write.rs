@@ -6,7 +6,7 @@ use starlark::values::{
     ValueLike as _, starlark_value,
 };
 
-use super::super::bound::bound;
+use super::super::bound::{MethodTable, bound};
 use super::super::io::StringIo;
 use super::super::macros::{never_frozen, shown_as};
 use super::super::text;
@@ -20,10 +20,8 @@ pub(super) const NONE: i32 = 3;
 
 const METHODS: &[&str] = &["writeheader", "writerow", "writerows"];
 
-/// Returns whether [`method`] has this method.
-pub(crate) fn has(name: &str) -> bool {
-    METHODS.contains(&name)
-}
+pub(crate) const TABLE: MethodTable =
+    &[(METHODS, |this, name, args, eval| method(this, name, &args, eval.heap()))];
 
 /// The value of `csv.writer` and `csv.DictWriter`.
 #[derive(
@@ -155,7 +153,7 @@ impl<'v> StarlarkValue<'v> for CsvWriter<'v> {
 }
 
 /// Calls a method of a writer.
-pub(crate) fn method<'v>(
+fn method<'v>(
     this: Value<'v>,
     name: &str,
     args: &Args<'v>,

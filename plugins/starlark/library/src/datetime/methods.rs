@@ -3,13 +3,20 @@
 use starlark::values::tuple::AllocTuple;
 use starlark::values::{Heap, Value, ValueLike as _};
 
+use super::super::bound::MethodTable;
 use super::super::values::{Args, misuse, required, size, text_of};
 use super::calendar::{EPOCH_ORDINAL, MICROS, MICROS_A_DAY};
 use super::make::{clock, zone_of};
-use super::{Date, DateTime, TimeDelta, as_time, show};
+use super::{DATETIME_METHODS, Date, DateTime, TimeDelta, as_time, show};
+
+/// The methods of dates, times and differences. Times have all methods of dates.
+pub(crate) const TABLE: MethodTable = &[
+    (DATETIME_METHODS, |this, name, args, eval| method(this, name, args, eval.heap())),
+    (&["total_seconds"], |this, name, args, eval| method(this, name, args, eval.heap())),
+];
 
 /// Calls a method of a date, time or difference.
-pub(crate) fn method<'v>(
+fn method<'v>(
     this: Value<'v>,
     name: &str,
     args: Args<'v>,

@@ -14,7 +14,7 @@ use starlark::values::{
     ValueLike as _, starlark_value,
 };
 
-use super::super::bound::bound;
+use super::super::bound::{MethodTable, bound};
 use super::super::macros::never_frozen;
 use super::super::numbers::count;
 use super::super::values::{Args, misuse, required};
@@ -24,10 +24,8 @@ const KEPT: usize = 128;
 
 const METHODS: &[&str] = &["cache_clear", "cache_info"];
 
-/// Returns whether [`method`] has this method.
-pub(crate) fn has(name: &str) -> bool {
-    METHODS.contains(&name)
-}
+pub(crate) const TABLE: MethodTable =
+    &[(METHODS, |this, name, _, eval| method(this, name, eval.heap()))];
 
 /// Returns what `lru_cache(maxsize)` returns: a decorator, or the decorated function if the argument
 /// is one.
@@ -198,11 +196,7 @@ impl<'v> StarlarkValue<'v> for Cached<'v> {
 }
 
 /// Calls a method of a function that keeps its results.
-pub(crate) fn method<'v>(
-    this: Value<'v>,
-    name: &str,
-    heap: Heap<'v>,
-) -> starlark::Result<Value<'v>> {
+fn method<'v>(this: Value<'v>, name: &str, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
     let cached = this
         .downcast_ref::<Cached>()
         .ok_or_else(|| misuse(format!("a function without `lru_cache` has no `{name}`")))?;

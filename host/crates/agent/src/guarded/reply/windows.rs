@@ -116,6 +116,8 @@ struct HeldDeltas {
     open: HashMap<(u64, OpenText), usize>,
     /// Deltas that are decided with the end of the response.
     last: Vec<Delta>,
+    /// Upper estimate of their memory, in bytes. Summed up as they come: each window of a text asks for it.
+    last_bytes: usize,
     /// True if a call is among the last deltas: what follows it stays behind it.
     has_call: bool,
     /// Choices whose end is among the last deltas.
@@ -134,6 +136,7 @@ impl HeldDeltas {
             queue: Vec::new(),
             open: HashMap::new(),
             last: Vec::new(),
+            last_bytes: 0,
             has_call: false,
             ended: BTreeSet::new(),
             unseen: 0,
@@ -167,6 +170,7 @@ impl HeldDeltas {
             if let Delta::End { choice, .. } = &delta {
                 self.ended.insert(*choice);
             }
+            self.last_bytes = self.last_bytes.saturating_add(delta.bytes());
             self.last.push(delta);
             return;
         }
@@ -238,14 +242,14 @@ impl HeldDeltas {
     fn take_all(&mut self) -> Vec<Delta> {
         let mut all = mem::take(&mut self.queue);
         all.append(&mut self.last);
+        self.last_bytes = 0;
         self.open.clear();
         joined(all)
     }
 
     /// Returns an upper estimate of the memory that the deltas take, in bytes.
     fn bytes(&self) -> usize {
-        let all = self.queue.iter().chain(&self.last);
-        all.map(Delta::bytes).fold(0, usize::saturating_add)
+        self.queue.iter().map(Delta::bytes).fold(self.last_bytes, usize::saturating_add)
     }
 }
 

@@ -166,17 +166,7 @@ fn merged(
 ) -> Option<String> {
     let mut out = object(own)?;
     let theirs = object(sent)?;
-    let mut left: Vec<(Cow<'_, str>, &str)> = calls(sent).collect();
-    let mut all = Vec::new();
-    for (id, call) in calls(own) {
-        match left.iter().position(|(other, _)| *other == id) {
-            Some(position) => all.push(left.remove(position).1),
-            None if ran.contains(&id) => all.push(call),
-            // The client dropped it.
-            None => {}
-        }
-    }
-    all.extend(left.into_iter().map(|(_, call)| call));
+    let all = merged_calls(own, sent, ran);
     let said = theirs.get("content").unwrap_or("null");
     if !keeps_text && !is_of_model(said, raw::member(own, "content").unwrap_or("null"), joins) {
         out.set("content", said);
@@ -191,6 +181,28 @@ fn merged(
     }
     out.set("tool_calls", format!("[{}]", all.join(",")));
     Some(out.to_text())
+}
+
+/// Returns the calls of the model that ran, in their places, and those that the client sent. Of two that it sent with
+/// one identifier, the first one has the place of the model's first one. Takes linear time: a client may send any number.
+fn merged_calls<'m>(own: &'m str, sent: &'m str, ran: &BTreeSet<Cow<'_, str>>) -> Vec<&'m str> {
+    let (ids, mut left): (Vec<_>, Vec<_>) = calls(sent).map(|(id, call)| (id, Some(call))).unzip();
+    // The places of each identifier, of which the first is taken first.
+    let mut places = HashMap::<&str, Vec<usize>>::new();
+    for (place, id) in ids.iter().enumerate().rev() {
+        places.entry(id).or_default().push(place);
+    }
+    let mut all: Vec<&str> = Vec::new();
+    for (id, call) in calls(own) {
+        match places.get_mut(&*id).and_then(Vec::pop) {
+            Some(place) => all.extend(left[place].take()),
+            None if ran.contains(&id) => all.push(call),
+            // The client dropped it.
+            None => {}
+        }
+    }
+    all.extend(left.into_iter().flatten());
+    all
 }
 
 /// Returns whether a message has readable reasoning: in a member, or in parts of its content.
@@ -224,4 +236,34 @@ fn without_end<'t>(text: &'t str, end: &str) -> Option<&'t str> {
 /// Returns the text of a message.
 fn said(message: &str) -> Cow<'_, str> {
     raw::member(message, "content").map(text_of).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a message with calls of these identifiers, each with a mark.
+    fn message(ids: &[&str], mark: &str) -> String {
+        let calls = ids.iter().enumerate();
+        let calls: Vec<_> =
+            calls.map(|(place, id)| format!(r#"{{"id":"{id}","m":"{mark}{place}"}}"#)).collect();
+        format!(r#"{{"tool_calls":[{}]}}"#, calls.join(","))
+    }
+
+    #[test]
+    fn calls_that_ran_have_their_places_among_those_that_the_client_sent() {
+        let ran = BTreeSet::from([Cow::Borrowed("a"), Cow::Borrowed("d")]);
+        let own = message(&["a", "b", "b", "c", "d"], "own");
+        for (sent, expected) in [
+            (&["b"][..], &["own0", "sent0", "own4"][..]),
+            (&["x", "b", "b", "b"], &["own0", "sent1", "sent2", "own4", "sent0", "sent3"]),
+            (&["d", "a"], &["sent1", "sent0"]),
+            (&[], &["own0", "own4"]),
+        ] {
+            let sent = message(sent, "sent");
+            let merged = merged_calls(&own, &sent, &ran);
+            let marks = merged.iter().filter_map(|call| raw::string(raw::member(call, "m")?));
+            assert_eq!(marks.collect::<Vec<_>>(), expected, "{sent}");
+        }
+    }
 }

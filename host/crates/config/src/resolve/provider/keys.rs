@@ -11,7 +11,8 @@ use airlock_config_file::{env_text::EnvText, file};
 use airlock_core::secret::Secret;
 use airlock_model::{CloudCredential, Hosting, Key, ServiceAccountKey};
 
-/// Maximum number of keys of one provider. Each is looked for in every response.
+/// Maximum number of keys of one provider. Each is looked for in every response: as it is, in hexadecimal, and in six
+/// forms of base64, so 64 keys are up to 512 patterns.
 const MAX_KEYS: usize = 64;
 /// Maximum weight. The sum of all weights stays exact enough for a fair choice.
 const MAX_WEIGHT: f64 = 1e6;

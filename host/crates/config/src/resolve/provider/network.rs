@@ -18,7 +18,7 @@ use airlock_config_file::{
     refused::InvalidValue,
 };
 use airlock_core::{limit::saturating_u32, secret::Secret, units::Span};
-use airlock_model::{Api, Hosting, Key, Retries, Timeouts};
+use airlock_model::{Api, Hosting, Key, Retries, Timeouts, own_headers};
 
 /// Headers that the client itself sets.
 const RESERVED: [&str; 6] =
@@ -35,25 +35,14 @@ pub(super) fn headers(
     env: FileEnv<'_>,
 ) -> Resolved<BTreeMap<String, Secret>> {
     let has_key = keys.iter().any(|key| key.value.is_some() || key.cloud.is_some());
-    let of_api: &[&str] = match (hosting, api) {
-        (Hosting::Azure { .. }, _) if has_key => &["api-key"],
-        (Hosting::Bedrock { .. }, _) if has_key => {
-            &["authorization", "x-amz-date", "x-amz-security-token"]
-        }
-        (Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) if has_key => {
-            &["authorization"]
-        }
-        (Hosting::Vendor, Api::Gemini) if has_key => &["x-goog-api-key"],
-        (Hosting::Vendor, Api::Anthropic) if has_key => &["anthropic-version", "x-api-key"],
-        (Hosting::Vendor, Api::Anthropic) => &["anthropic-version"],
-        _ => &[],
-    };
+    let of_api = own_headers(hosting, api, has_key);
     let extra_key = KeyPath::parse("network_config.extra_headers");
     Resolved::new(|problems| {
-        let own = endpoint::headers(own.unwrap_or_default(), |name| is_reserved(name, of_api), env);
+        let own =
+            endpoint::headers(own.unwrap_or_default(), |name| is_reserved(name, &of_api), env);
         let mut headers = problems.take("headers", own);
         let extra =
-            endpoint::headers(extra.unwrap_or_default(), |name| is_reserved(name, of_api), env);
+            endpoint::headers(extra.unwrap_or_default(), |name| is_reserved(name, &of_api), env);
         for (name, value) in problems.take(extra_key.clone(), extra) {
             if headers.contains_key(&name) {
                 problems.refuse(extra_key.member(&name), "is in `headers` already");

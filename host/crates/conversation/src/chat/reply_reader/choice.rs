@@ -233,7 +233,12 @@ impl ChoiceReader {
         let id = take_string(&mut call, "id").unwrap_or_default();
         let CallPiece { is_custom, name, input } = CallPiece::take(&mut call);
         let index = index.unwrap_or_else(|| self.index_without(&id, &name));
-        call.retain(|_, value| !value.is_null());
+        // Those that are left are no texts, and would replace the right ones.
+        call.retain(|key, value| !value.is_null() && !matches!(key.as_str(), "id" | "type"));
+        // A client may take either for the call.
+        if call.contains_key("function") {
+            return Err(ReplyError::Invalid { what: "a tool call of two types" });
+        }
         self.last = Some(index);
         let place = self.place_of(choice, index, out);
         let Some(open) = self.open.as_mut().filter(|open| open.place == place) else {

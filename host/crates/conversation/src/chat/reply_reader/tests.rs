@@ -289,6 +289,32 @@ fn calls_of_custom_tools_and_unknown_members_of_calls_are_read() {
 }
 
 #[test]
+fn a_call_has_one_type_and_its_own_members() {
+    let function = json!({"name": "g", "arguments": "{}"});
+    let begin = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{"}});
+    for forged in [
+        json!({"index": 0, "type": "custom", "custom": {"name": "f"}, "function": function}),
+        json!({"index": 0, "type": "custom", "function": function}),
+        json!({"index": 0, "custom": {}, "function": function}),
+    ] {
+        for calls in [json!([forged]), json!([begin, forged])] {
+            for name in ["delta", "message"] {
+                let mut choice = Object::new();
+                choice.insert(name.to_owned(), json!({"tool_calls": calls}));
+                let read = ReplyReader::default().chunk(object(json!({"choices": [choice]})));
+                let what = "a tool call of two types";
+                assert_eq!(read, Err(ReplyError::Invalid { what }), "{calls}");
+            }
+        }
+    }
+    let deltas = read_deltas(&[
+        json!({"tool_calls": [{"index": 0, "id": 5, "type": 5, "custom": null, "function": function}]}),
+        json!({"tool_calls": [{"index": 0, "id": [], "type": {}}]}),
+    ]);
+    assert_eq!(deltas, [call(0, "", "g"), arguments(0, "{}")]);
+}
+
+#[test]
 fn reasoning_is_read_once_and_its_blocks_end_it() {
     let block = |text: &str, signature: &str| json!([{"index": 0, "type": "thinking", "thinking": text, "signature": signature}]);
     for (description, deltas, expected) in [

@@ -338,3 +338,13 @@ proptest! {
         reply.extend(reader.finish().unwrap_or_default());
     }
 }
+
+#[test]
+fn the_tier_of_service_follows_the_beginning_and_is_told_once() {
+    let mut reader = ReplyReader::with_tier(Some("flex".to_owned()));
+    let event = response(json!([{"text": "a"}]), json!({"finishReason": "STOP"}));
+    let first = reader.response(object(event.clone())).expect("a good event");
+    let tier = Delta::ServiceTier("flex".to_owned());
+    assert_eq!(first[1..], [tier, text("a")]);
+    assert_eq!(reader.response(object(event)), Ok(vec![text("a")]));
+}

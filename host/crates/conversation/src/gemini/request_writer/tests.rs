@@ -50,12 +50,15 @@ fn png() -> Media {
     Media::Base64 { media_type: "image/png".to_owned(), data: "AA==".to_owned() }
 }
 
-fn of(model: &str, items: Vec<Item>) -> Conversation {
+fn with_items(model: &str, items: Vec<Item>) -> Conversation {
     Conversation { items, ..Conversation::new(Wire::Chat, model) }
 }
 
 fn contents(model: &str, items: Vec<Item>) -> Value {
-    write_request(of(model, items)).expect("a good request").remove("contents").expect("contents")
+    write_request(with_items(model, items))
+        .expect("a good request")
+        .remove("contents")
+        .expect("contents")
 }
 
 /// Writes a request with settings and members, and returns it without its contents.
@@ -65,7 +68,7 @@ fn members(settings: Settings, extra: Value) -> Result<Value, Untranslatable> {
 
 fn members_for(model: &str, settings: Settings, extra: Value) -> Result<Value, Untranslatable> {
     let conversation =
-        Conversation { settings, extra: object(extra), ..of(model, vec![user("hi")]) };
+        Conversation { settings, extra: object(extra), ..with_items(model, vec![user("hi")]) };
     let mut body = write_request(conversation)?;
     body.shift_remove("contents").expect("contents");
     Ok(body.into())
@@ -105,7 +108,7 @@ fn messages_become_contents_and_instructions() {
         message(Role::Assistant, vec![text("")]),
         message(Role::Developer, vec![text("Be short.")]),
     ];
-    let body = write_request(of(NEW, items)).expect("a good request");
+    let body = write_request(with_items(NEW, items)).expect("a good request");
     assert_eq!(
         Value::from(body),
         json!({
@@ -277,7 +280,10 @@ fn the_name_of_a_result_is_that_of_its_call_or_its_own() {
         json!({"name": "own", "response": {"result": ""}, "id": "x"})
     );
     let lost = vec![user("hi"), Item::ToolResult(result("x", vec![]))];
-    assert_eq!(write_request(of(OLD, lost)).expect_err("no call").param, "messages.tool_call_id");
+    assert_eq!(
+        write_request(with_items(OLD, lost)).expect_err("no call").param,
+        "messages.tool_call_id"
+    );
 }
 
 #[test]
@@ -309,7 +315,7 @@ fn items_without_a_form_are_refused() {
         (vec![Item::Message(named)], "messages.name"),
         (vec![Item::ToolCall(ToolCall::function("1", "x".repeat(257), "{}"))], "messages"),
     ] {
-        let error = write_request(of(NEW, items)).expect_err(param);
+        let error = write_request(with_items(NEW, items)).expect_err(param);
         assert_eq!(error.param, param, "{error}");
     }
 }
@@ -321,7 +327,7 @@ fn tools_become_declarations_with_their_whole_schema() {
     let conversation = Conversation {
         tools: vec![tool("get", Some(schema.clone())), tool("now", None)],
         tool_choice: Some(ToolChoice::Auto),
-        ..of(NEW, vec![user("hi")])
+        ..with_items(NEW, vec![user("hi")])
     };
     let body = write_request(conversation).expect("a good request");
     assert_eq!(
@@ -340,7 +346,7 @@ fn each_choice_among_the_tools_is_translated() {
     let of_choice = |tools: &[&str], choice| {
         let tools = tools.iter().map(|name| tool(name, None)).collect();
         let tool_choice = Some(choice);
-        let conversation = Conversation { tools, tool_choice, ..of(NEW, vec![user("hi")]) };
+        let conversation = Conversation { tools, tool_choice, ..with_items(NEW, vec![user("hi")]) };
         let body = write_request(conversation).expect("a good request");
         let declared = body
             .get("tools")
@@ -374,12 +380,12 @@ fn tools_and_choices_of_another_api_are_refused() {
     let native = |kind: &str| NativeItem::new(Wire::Chat, object(json!({"type": kind})));
     let conversation = Conversation {
         tools: vec![tool("get", None), ToolDefinition::Native(native("custom"))],
-        ..of(NEW, vec![user("hi")])
+        ..with_items(NEW, vec![user("hi")])
     };
     assert_eq!(write_request(conversation).expect_err("refused").param, "tools[1].type");
     let conversation = Conversation {
         tool_choice: Some(ToolChoice::Native(native("custom"))),
-        ..of(NEW, vec![user("hi")])
+        ..with_items(NEW, vec![user("hi")])
     };
     assert_eq!(write_request(conversation).expect_err("refused").param, "tool_choice");
 }

@@ -13,8 +13,8 @@ use tokio::{task::yield_now, time::timeout};
 use super::*;
 use crate::{
     door::{
-        Admitted, Approved, Budget, Caller, Event, Filter, Hearing, OwnTools, Permission, Provider,
-        Source, View,
+        Admitted, Approved, Budget, Caller, CallerCapabilities, Event, Filter, OwnTools,
+        Permission, Provider, Source, View,
     },
     threads::{self, poll_to_end},
     tool::{
@@ -153,7 +153,7 @@ fn with_events(
     let second = Duration::from_secs(1);
     let budget =
         Budget { deadline: second, script: second, nested_calls: 4, depth: 2, in_flight: 1 };
-    Caller::with_events(view, origin, budget, Hearing::default())
+    Caller::with_events(view, origin, budget, CallerCapabilities::default())
 }
 
 fn scribe() -> Arc<dyn CallGuards> {

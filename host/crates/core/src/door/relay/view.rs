@@ -8,7 +8,7 @@ use std::{
 
 use super::{Relay, RelayError, RelayRequest, RelayTarget, Subject, claims::Claims};
 use crate::{
-    door::{Hearing, RelayRow, ToolSwitch},
+    door::{CallerCapabilities, RelayRow, ToolSwitch},
     tenant::Tenant,
     tool::{ClientName, Offer, Offers},
 };
@@ -142,7 +142,7 @@ impl RelayView {
             tenant: self.tenant.clone(),
             limit,
             deadline: Instant::now() + limit,
-            hearing: Hearing::default(),
+            capabilities: CallerCapabilities::default(),
             answers: None,
             target,
         })

@@ -29,7 +29,7 @@ macro_rules! never {
 
 /// Returns the properties of a run: those that every run has, and those that show that the steps of
 /// this one are really reached.
-pub(super) fn of(run: &ModelRun) -> Vec<Property<ModelRun>> {
+pub(super) fn all(run: &ModelRun) -> Vec<Property<ModelRun>> {
     let mut all = in_every_state();
     all.extend(in_some_state());
     if run.script.iter().any(|line| !line.is_repeatable) {

@@ -62,22 +62,6 @@ impl<'a> RequestUses<'a> {
         uncalled.any(|tool| tool.effects.iter().any(|effect| request.allows(effect)))
     }
 
-    /// Returns whether the request is part of the smallest plugin.toml.
-    pub(super) fn keeps(&self, request: Request<'a>) -> bool {
-        self.status(request) != UseStatus::Unused
-            || matches!(request, Request::Http(name, _) if !self.secrets_kept_for(name).is_empty())
-    }
-
-    /// Returns the secrets that stay and are attached to requests to a destination.
-    pub(super) fn secrets_kept_for(&self, destination: &str) -> Vec<&'a str> {
-        let secrets = self.build.manifest.request.secret.iter();
-        let kept = secrets.filter(|(name, secret)| {
-            self.status(Request::Secret(name, secret)) != UseStatus::Unused
-                && self.smallest_audience(name, secret).contains(&destination)
-        });
-        kept.map(|(name, _)| name.as_str()).collect()
-    }
-
     /// Returns the destinations that a secret is attached to requests for; none if it was never
     /// attached.
     pub(super) fn smallest_audience(

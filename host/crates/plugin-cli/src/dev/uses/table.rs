@@ -5,7 +5,7 @@ use std::fmt;
 use airlock_manifest::KeyPath;
 use serde_json::{Value, json};
 
-use airlock_plugin::{FilesRequest, InjectRequest, SecretRequest, ToolsRequest};
+use airlock_plugin::{InjectRequest, Request, SecretRequest};
 use airlock_sandbox::DeclaredEffect;
 
 /// A table of plugin.toml.
@@ -24,15 +24,14 @@ impl ManifestTable {
     }
 
     /// Returns the table of a directory that is only read. Without quotas, which limit writing.
-    pub(super) fn read_only(name: &str, files: &FilesRequest) -> Self {
-        let access = [("access", json!("read_only"))];
-        Self::request(&["files", name], access, &files.reason, files.optional)
+    pub(super) fn read_only(request: Request<'_>) -> Self {
+        Self::request(request, [("access", json!("read_only"))])
     }
 
     /// Returns the table of a secret: attached to requests to `audience` if it is not empty, and
     /// revealed if `reveal` is true.
     pub(super) fn secret(
-        name: &str,
+        request: Request<'_>,
         secret: &SecretRequest,
         audience: &[&str],
         reveal: bool,
@@ -41,30 +40,28 @@ impl ManifestTable {
         let attached =
             inject.map(|inject| [("inject", inject_value(inject)), ("audience", json!(audience))]);
         let entries = attached.into_iter().flatten().chain(reveal.then(|| ("reveal", json!(true))));
-        Self::request(&["secret", name], entries, &secret.reason, secret.optional)
+        Self::request(request, entries)
     }
 
     /// Returns the table of the tools that are called by full name.
-    pub(super) fn tools(tools: &ToolsRequest, call: &[&str]) -> Self {
-        Self::request(&["tools"], [("call", json!(call))], &tools.reason, tools.optional)
+    pub(super) fn tools(request: Request<'_>, call: &[&str]) -> Self {
+        Self::request(request, [("call", json!(call))])
     }
 
     fn request(
-        path: &[&str],
+        request: Request<'_>,
         entries: impl IntoIterator<Item = (&'static str, Value)>,
-        reason: &str,
-        optional: bool,
     ) -> Self {
         let mut entries: Vec<_> = entries.into_iter().collect();
-        entries.push(("reason", json!(reason)));
-        entries.extend(optional.then(|| ("optional", json!(true))));
-        Self { header: header(path), entries }
+        entries.push(("reason", json!(request.reason())));
+        entries.extend(request.is_optional().then(|| ("optional", json!(true))));
+        Self { header: header(request), entries }
     }
 }
 
 /// Returns the line that begins the table of a request.
-pub(super) fn header(path: &[&str]) -> String {
-    let key: KeyPath = ["request"].iter().chain(path).copied().collect();
+pub(super) fn header(request: Request<'_>) -> String {
+    let key: KeyPath = ["request", request.kind()].into_iter().chain(request.name()).collect();
     format!("[{key}]")
 }
 

@@ -35,7 +35,7 @@ const DEFINED: &[&str] = &[
 
 /// A call that the gateway runs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
+pub(crate) struct GatewayCall<'a> {
     /// Identifier in the model's request for the call.
     pub(crate) tool_call_id: &'a str,
     /// Name of the tool's source, which groups tools for people.
@@ -184,7 +184,11 @@ pub(super) struct ExecutedCall {
 
 impl ExecutedCall {
     /// Opens a call. Its arguments are complete.
-    pub(super) fn open(call: Call<'_>, items: &mut Items, events: &mut ResponseEvents<'_>) -> Self {
+    pub(super) fn open(
+        call: GatewayCall<'_>,
+        items: &mut Items,
+        events: &mut ResponseEvents<'_>,
+    ) -> Self {
         let mut members = object(json!({
             "type": "mcp_call",
             "status": "in_progress",

@@ -46,7 +46,7 @@ fn asked(id: &str, name: &str) -> Value {
 fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
     let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
     let writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
-    let mut recorder = OutputRecorder::of(writer);
+    let mut recorder = OutputRecorder::with_writer(writer);
     recorder.start("a", "fs-read", "{}").start("b", "fs-read", "{}");
     recorder.end("a", Ok("A")).end("b", Ok("B")).round();
     recorder.start("c", "fs-read", "{}").end("c", Ok("C"));

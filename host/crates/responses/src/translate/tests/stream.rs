@@ -329,8 +329,13 @@ fn an_identifier_of_a_call_fits_the_limit_of_chat_completions() {
     let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
     let mut writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
     let extra = &Object::new();
-    let call =
-        Call { tool_call_id: "a", server_label: "fs", name: "fs-read", arguments: "{}", extra };
+    let call = GatewayCall {
+        tool_call_id: "a",
+        server_label: "fs",
+        name: "fs-read",
+        arguments: "{}",
+        extra,
+    };
     let stem = "mcp_0123456789abcdef0123456789abcdef";
     // The digit of a round before the place.
     for (round, digits) in [(0, "0000"), (1, "1001"), (15, "f00f"), (16, "0010")] {

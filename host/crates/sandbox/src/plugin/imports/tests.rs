@@ -15,7 +15,7 @@ use airlock_core::{
     tenant::Pool,
     tool::{CallError, ClientName, Content, HostCode, ToolName},
 };
-use airlock_egress::{EgressErrorKind, EgressRequest};
+use airlock_egress::{EgressError, EgressErrorKind, EgressRequest};
 use airlock_store::{Database, Settings};
 use wasmtime::{AsContextMut as _, component::Resource};
 
@@ -219,7 +219,7 @@ async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
     ] {
         assert_eq!(
             denied_request(&grants, effects, credential).await,
-            "the request is not permitted"
+            EgressError::denied().to_string()
         );
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct ListedTool {
 
 /// One page of the tools that a guest may call.
 #[derive(Default)]
-pub(crate) struct Page {
+pub(crate) struct ListedTools {
     /// Slots, then tools by full name; each part sorted by name.
     pub(crate) items: Vec<ListedTool>,
     /// Cursor of the next page; `None` on the last page.
@@ -47,7 +47,7 @@ pub(crate) struct Page {
 }
 
 /// One tool call that a guest requests.
-pub(crate) struct Request {
+pub(crate) struct ToolRequest {
     pub(crate) name: String,
     pub(crate) arguments: String,
     pub(crate) timeout: Option<Duration>,
@@ -58,7 +58,7 @@ pub(crate) fn list(
     store: &mut Store<'_, PluginSide>,
     cursor: Option<&str>,
     limit: u32,
-) -> wasmtime::Result<Result<Page, CallError>> {
+) -> wasmtime::Result<Result<ListedTools, CallError>> {
     charge_call(store, BASE_FUEL, cursor.map_or(0, str::len))?;
     if let Err(refused) = store.data_mut().may_call(None) {
         return Ok(Err(refused));
@@ -108,7 +108,7 @@ fn schema_bytes(tool: &Tool) -> usize {
 /// Calls one tool and waits for its result.
 pub(crate) async fn call(
     mut store: Store<'_, PluginSide>,
-    request: Request,
+    request: ToolRequest,
 ) -> wasmtime::Result<ToolReply> {
     charge_call(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
     let result = match decide(&mut store, &request).await? {
@@ -124,7 +124,7 @@ pub(crate) async fn call(
 /// Calls several tools at the same time. The results are in the order of the requests.
 pub(crate) async fn call_batch(
     mut store: Store<'_, PluginSide>,
-    requests: Vec<Request>,
+    requests: Vec<ToolRequest>,
 ) -> wasmtime::Result<Vec<ToolReply>> {
     for request in &requests {
         let bytes = request.name.len() + request.arguments.len();
@@ -158,7 +158,7 @@ pub(crate) async fn call_batch(
 /// Decides a guest's call. The outer error is a refusal that ends the guest; any other refusal is the inner error.
 async fn decide(
     store: &mut Store<'_, PluginSide>,
-    request: &Request,
+    request: &ToolRequest,
 ) -> wasmtime::Result<Result<Admitted, CallError>> {
     let full = match store.data_mut().full_name(&request.name) {
         Ok(full) => full,
@@ -262,8 +262,8 @@ impl State<PluginSide> {
         }
     }
 
-    fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
-        let Some(chain) = &self.call.chain else { return Page::default() };
+    fn page(&self, cursor: Option<&str>, limit: usize) -> ListedTools {
+        let Some(chain) = &self.call.chain else { return ListedTools::default() };
         let view = chain.view();
         let origin = &self.call.guest.rights.origin;
         let granted = &self.call.guest.rights.grants.tools;
@@ -282,7 +282,7 @@ impl State<PluginSide> {
             .map(|(name, tool)| ListedTool { name: name.to_owned(), tool: tool.clone() });
         let items: Vec<_> = rest.by_ref().take(limit).collect();
         let next = rest.next().and_then(|_| items.last()).map(|item| item.name.clone());
-        Page { items, next }
+        ListedTools { items, next }
     }
 }
 

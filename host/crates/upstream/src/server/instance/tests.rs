@@ -91,7 +91,7 @@ async fn a_transport_error_has_an_instance_suspected_for_10_seconds_and_then_for
     }
     instance.record(&Ok(()));
     instance.suspect();
-    tokio::time::advance(*DOUBT.start()).await;
+    tokio::time::advance(*INSTANCE_COOL_DOWN.start()).await;
     assert!(!instance.is_suspected());
 }
 

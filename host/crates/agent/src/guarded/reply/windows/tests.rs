@@ -177,6 +177,16 @@ fn reasoning_ends_where_text_begins_and_an_item_ends_its_texts() {
 }
 
 #[test]
+fn the_memory_of_what_is_held_back_is_that_of_all_its_deltas() {
+    let deltas = [arguments("{}"), end(), text("one")];
+    let bytes: usize = deltas.iter().map(Delta::bytes).sum();
+    let mut held = held(deltas.clone());
+    assert_eq!((held.queue.len(), held.bytes()), (0, bytes), "a text after a call is last too");
+    assert_eq!(held.take_all(), deltas);
+    assert_eq!(held.bytes(), 0);
+}
+
+#[test]
 fn log_probabilities_are_left_out() {
     let value = json!({"a": 1});
     let member = Delta::Member { choice: 0, wire: Wire::Chat, name: "logprobs".to_owned(), value };

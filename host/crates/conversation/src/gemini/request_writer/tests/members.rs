@@ -26,7 +26,7 @@ fn settings_become_the_generation_config() {
         settings,
         extra: object(extra),
         hints: object(json!({"seed": 7, "stream_options": {}, "user": "u"})),
-        ..of(NEW, vec![user("hi")])
+        ..with_items(NEW, vec![user("hi")])
     };
     let mut body = write_request(conversation).expect("a good request");
     body.shift_remove("contents");
@@ -176,7 +176,7 @@ fn a_member_that_cannot_be_expressed_is_refused_by_name() {
     let conversation = Conversation {
         tools: vec![tool("get", None)],
         settings: Settings { parallel_tool_calls: Some(false), ..default() },
-        ..of(NEW, vec![user("hi")])
+        ..with_items(NEW, vec![user("hi")])
     };
     assert_eq!(write_request(conversation).expect_err("refused").param, "parallel_tool_calls");
     let alone = Settings { parallel_tool_calls: Some(false), ..default() };
@@ -185,7 +185,7 @@ fn a_member_that_cannot_be_expressed_is_refused_by_name() {
         tools: vec![tool("get", None)],
         tool_choice: Some(ToolChoice::Auto),
         extra: object(json!({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}})),
-        ..of(NEW, vec![user("hi")])
+        ..with_items(NEW, vec![user("hi")])
     };
     assert_eq!(write_request(conversation).expect_err("refused").param, "tool_choice");
 }

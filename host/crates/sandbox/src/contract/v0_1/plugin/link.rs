@@ -276,7 +276,7 @@ fn link_tools(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     )
 }
 
-fn page_for_guest(page: &tools::Page) -> ToolPage {
+fn page_for_guest(page: &tools::ListedTools) -> ToolPage {
     let items = page.items.iter().map(|item| ToolSummary {
         name: item.name.clone(),
         title: item.tool.title.clone(),
@@ -285,8 +285,8 @@ fn page_for_guest(page: &tools::Page) -> ToolPage {
     ToolPage { items: items.collect(), next: page.next.clone() }
 }
 
-fn request_from_guest(request: CallRequest) -> tools::Request {
-    tools::Request {
+fn request_from_guest(request: CallRequest) -> tools::ToolRequest {
+    tools::ToolRequest {
         name: request.name,
         arguments: request.arguments,
         timeout: request.timeout_ms.map(Duration::from_millis),

@@ -13,7 +13,7 @@ use airlock_core::{
     tool::{CallError, ClientName, ReachedLimit, ToolName},
 };
 use airlock_egress::{
-    Bounds, Credential, Credentials, Egress, Injection, Outlet, Policy, Resolver,
+    Bounds, Credential, Credentials, Egress, EgressError, Injection, Outlet, Policy, Resolver,
 };
 use airlock_test_http::{Answer, Server, ok, says};
 use futures_util::future::BoxFuture;
@@ -251,7 +251,8 @@ async fn a_denied_request_returns_an_error_and_does_not_end_the_guest() {
         });
         let error = refused.await.expect("it returns").expect_err("it is refused");
         assert_eq!(field(&error, "kind"), &Val::Enum("denied".into()));
-        assert_eq!(field(&error, "message"), &Val::String("the request is not permitted".into()));
+        let message = EgressError::denied().message.into_owned();
+        assert_eq!(field(&error, "message"), &Val::String(message));
         assert_eq!(field(&error, "request-sent"), &Val::Bool(false));
     }
     assert_eq!(server.connections(), 0);

@@ -18,7 +18,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 
 use super::{
-    super::tools::{self, Request},
+    super::tools::{self, ToolRequest},
     *,
 };
 use crate::ToolNames;
@@ -106,7 +106,7 @@ async fn call(grants: Grants, name: &str) -> Result<String, CallError> {
 async fn call_with(grants: Grants, name: &str, arguments: &str) -> Result<String, CallError> {
     let name = name.to_owned();
     let arguments = arguments.to_owned();
-    let request = Request { name, arguments, timeout: None };
+    let request = ToolRequest { name, arguments, timeout: None };
     let called = with(grants, Some(chain()), None, async |store| tools::call(store, request).await);
     Ok(called.await??.to_text())
 }
@@ -162,8 +162,8 @@ async fn an_error_names_the_tool_as_the_plugin_called_it() {
     assert_eq!(names, ["bad two", "far-b", "bad one"]);
 }
 
-fn request(name: &str, arguments: &str) -> Request {
-    Request { name: name.to_owned(), arguments: arguments.to_owned(), timeout: None }
+fn request(name: &str, arguments: &str) -> ToolRequest {
+    ToolRequest { name: name.to_owned(), arguments: arguments.to_owned(), timeout: None }
 }
 
 #[tokio::test]

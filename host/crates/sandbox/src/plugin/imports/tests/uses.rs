@@ -134,7 +134,7 @@ async fn uses_of_tool(
         if is_call {
             let name = name.to_owned();
             let arguments = String::new();
-            let request = super::super::tools::Request { name, arguments, timeout: None };
+            let request = super::super::tools::ToolRequest { name, arguments, timeout: None };
             drop(super::super::tools::call(store, request).await?);
         } else {
             drop(super::super::tools::describe(&mut store, name.to_owned())?);

@@ -1,5 +1,5 @@
-//! Brakes on the attempts to renew one login, which all its connections share: a connection that fails is
-//! opened again by the next call, and would begin without them.
+//! Backoff of the attempts to renew one login, which all its connections share: a connection that fails is
+//! opened again by the next call, and would begin without it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -23,16 +23,16 @@ const REPLACEMENT: Duration = Duration::from_secs(30);
 /// SHA-256 of a token.
 type TokenDigest = [u8; 32];
 
-/// The brakes of all logins of a process.
+/// The backoff of each login of a process.
 #[derive(Default)]
-pub(super) struct AllBrakes(Mutex<HashMap<LoginId, Arc<Brakes>>>);
+pub(super) struct RefreshBackoffs(Mutex<HashMap<LoginId, Arc<RefreshBackoff>>>);
 
-/// The brakes of one login. Tokens are kept as digests: the brakes outlive the connections.
+/// The backoff of one login. Tokens are kept as digests: the backoff outlives the connections.
 #[derive(Default)]
-pub(super) struct Brakes(Mutex<BrakeState>);
+pub(super) struct RefreshBackoff(Mutex<RefreshBackoffState>);
 
 #[derive(Default)]
-struct BrakeState {
+struct RefreshBackoffState {
     /// Access token that the server refuses although it is new.
     rejected: Option<(TokenDigest, Instant)>,
     /// Refresh token of the operator that is refused for good, with the error code.
@@ -53,24 +53,24 @@ struct Pause {
 
 /// Reason that no refresh is attempted at present.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Paused {
+pub(super) enum RefreshPaused {
     /// One has failed a moment ago.
     Failure,
     /// The client of the gateway was refused, with this error code.
     Client(String),
 }
 
-impl AllBrakes {
-    /// Returns the brakes of a login.
-    pub(super) fn for_login(&self, id: &LoginId) -> Arc<Brakes> {
+impl RefreshBackoffs {
+    /// Returns the backoff of a login.
+    pub(super) fn for_login(&self, id: &LoginId) -> Arc<RefreshBackoff> {
         let mut all = self.0.lock();
         if let Some(known) = all.get(id) {
             return known.clone();
         }
         if all.len() >= MAX_REMEMBERED {
-            all.retain(|_, brakes| Arc::strong_count(brakes) > 1 || brakes.is_on());
+            all.retain(|_, backoff| Arc::strong_count(backoff) > 1 || backoff.is_on());
         }
-        let new = Arc::<Brakes>::default();
+        let new = Arc::<RefreshBackoff>::default();
         if all.len() < MAX_REMEMBERED {
             all.insert(id.clone(), new.clone());
         }
@@ -78,7 +78,7 @@ impl AllBrakes {
     }
 }
 
-impl Brakes {
+impl RefreshBackoff {
     /// Records that the server refuses a token although it is new.
     pub(super) fn reject(&self, token: &str) {
         self.0.lock().rejected = Some((digest(token), Instant::now()));
@@ -122,12 +122,13 @@ impl Brakes {
     }
 
     /// Returns the reason that this login is not refreshed at present; `None` if it may be.
-    pub(super) fn paused(&self, login: &UpstreamLogin) -> Option<Paused> {
+    pub(super) fn paused(&self, login: &UpstreamLogin) -> Option<RefreshPaused> {
         let token = digest(&login.access_token);
         let state = self.0.lock();
         let pause = state.pause.as_ref()?;
-        (pause.token == token && Instant::now() < pause.until)
-            .then(|| pause.client_refusal.clone().map_or(Paused::Failure, Paused::Client))
+        (pause.token == token && Instant::now() < pause.until).then(|| {
+            pause.client_refusal.clone().map_or(RefreshPaused::Failure, RefreshPaused::Client)
+        })
     }
 
     /// Returns whether a token that the server refuses may be replaced: once within [`REPLACEMENT`].
@@ -164,8 +165,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_of_one_login_share_its_brakes_and_those_of_others_do_not() {
-        let all = AllBrakes::default();
+    async fn connections_of_one_login_share_its_backoff_and_those_of_others_do_not() {
+        let all = RefreshBackoffs::default();
         let ann = LoginId::of_operator("up", "s").of_holder([1; 32]);
         let bob = LoginId::of_operator("up", "s").of_holder([2; 32]);
         let first = all.for_login(&ann);
@@ -174,7 +175,7 @@ mod tests {
         assert!(first.may_replace());
         drop(first);
         let second = all.for_login(&ann);
-        assert_eq!(second.paused(&login("a")), Some(Paused::Failure));
+        assert_eq!(second.paused(&login("a")), Some(RefreshPaused::Failure));
         assert!(second.is_rejected(&login("a")) && !second.may_replace());
         assert_eq!(second.paused(&login("b")), None, "a later login");
         let other = all.for_login(&bob);
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(second.paused(&login("a")), None);
         second.pause_for_client(&login("a"), "invalid_client");
         tokio::time::advance(PAUSE).await;
-        let refused = Paused::Client("invalid_client".to_owned());
+        let refused = RefreshPaused::Client("invalid_client".to_owned());
         assert_eq!(second.paused(&login("a")), Some(refused));
         tokio::time::advance(CLIENT_PAUSE).await;
         assert!(second.paused(&login("a")).is_none() && !second.is_on());

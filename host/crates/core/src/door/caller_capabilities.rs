@@ -1,13 +1,13 @@
-//! Messages that a caller takes of its running calls, and its session.
+//! Capabilities of a caller: the messages that it takes of its running calls, and its session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LogLevel;
 use crate::tool::QuestionKinds;
 
-/// Messages of running calls, besides events, that a caller takes.
+/// Messages of running calls, besides events, that a caller takes: its capabilities in the words of MCP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hearing {
+pub struct CallerCapabilities {
     /// Least severe log messages of sources that are sent as events; `None` for no messages.
     pub log_level: Option<LogLevel>,
     /// Questions of sources that the caller can answer.

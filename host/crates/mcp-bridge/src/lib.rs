@@ -19,7 +19,6 @@ use self::{
     failure::{Failed, no_message},
     sent::Sent,
 };
-use super::meta;
 use airlock_json::raw;
 use airlock_wire::{
     error::{RpcError, code},
@@ -42,6 +41,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const LISTEN_RETRY: Duration = Duration::from_secs(3);
 /// Identifier of the request that opens a session anew.
 const REOPENING: u64 = u64::MAX;
+
 /// Settings of a bridge.
 pub struct BridgeSettings {
     /// Client for HTTP. It follows no redirects, because requests carry a credential.
@@ -164,7 +164,7 @@ impl Bridge {
 
     fn describe(&self, request: &Request, text: Arc<str>) -> Sent {
         let params = &request.params;
-        let version = meta::named_version(params);
+        let version = params.version();
         let mut sent = Sent {
             id: Some(request.id.clone()),
             is_modern: version.is_some(),
@@ -301,8 +301,7 @@ impl Bridge {
             Some(id) if is_message && raw::member(&body, "id").is_none_or(|id| id == "null") => {
                 // An error that was found before the request was read.
                 let error = raw::member(&body, "error").unwrap_or("{}");
-                let text = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.as_json());
-                self.receive(text, sent).await;
+                self.receive(message::failure_as_sent(Some(id), error), sent).await;
                 Ok(())
             }
             Some(_) if is_message => {
