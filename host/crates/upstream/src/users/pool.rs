@@ -433,6 +433,14 @@ mod tests {
         assert!(take(&pool, key(1, 1)).is_some());
     }
 
+    #[tokio::test]
+    async fn removed_connections_that_calls_use_leave_less_for_other_servers() {
+        let pool = Arc::<UserPool>::default();
+        let removed = (0..100).map(|holder| take_removed(&pool, key(1, holder)));
+        let hanging: Vec<_> = removed.map(|removed| removed.expect("room")).collect();
+        assert_eq!(take_all(&pool, 2).len(), (MAX_USERS - hanging.len()) / 2);
+    }
+
     /// Takes a new connection, and removes it as a call does that it has failed; another call goes on.
     fn take_removed(pool: &Arc<UserPool>, key: PoolKey) -> Option<(Arc<UserConnection>, Slot)> {
         let (connection, slot) = take(pool, key)?;
