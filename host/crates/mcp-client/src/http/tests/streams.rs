@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use airlock_test_http::{endless_events, events};
-use tokio::time::{Instant, advance, pause, resume, sleep};
+use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_RESUMPTIONS};
@@ -17,22 +17,6 @@ fn after_handshake(
         "notifications/initialized" => accepted(),
         _ => other(request),
     }
-}
-
-/// Lets time pass in steps. It is paused only for moments, because paused time would run ahead whenever
-/// a test waits for a socket.
-async fn pass(steps: usize, step: Duration) {
-    for _ in 0..steps {
-        sleep(Duration::from_millis(5)).await;
-        pause();
-        advance(step).await;
-        resume();
-    }
-}
-
-/// Returns the number of streams that were opened.
-fn opened(connection: &Connection) -> usize {
-    connection.server.requests().iter().filter(|request| request.starts_with("GET")).count()
 }
 
 #[tokio::test]
@@ -54,7 +38,7 @@ async fn a_legacy_stream_that_ends_early_is_resumed_after_its_delay() {
     assert_eq!(resumed, ["7", "8"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_never_has_the_response_is_given_up() {
     let connection = Connection::to(after_handshake(|request| match request.split(' ').next() {
         Some("POST") => events("", "id: 1\ndata:\n\n"),
@@ -62,12 +46,11 @@ async fn a_stream_that_never_has_the_response_is_given_up() {
     }))
     .await;
     connection.initialize().await;
-    let answer = tokio::select! {
-        answer = connection.answer("tools/call") => answer,
-        () = pass(3_600, Duration::from_secs(1)) => panic!("it is tried for an hour"),
-    };
+    let answer = connection.answer("tools/call").await;
     assert_eq!(answer, "error: the stream ended before the response");
-    assert_eq!(opened(&connection), MAX_RESUMPTIONS as usize);
+    let streams =
+        connection.server.requests().iter().filter(|request| request.starts_with("GET")).count();
+    assert_eq!(streams, MAX_RESUMPTIONS as usize);
 }
 
 #[tokio::test]
@@ -103,16 +86,8 @@ async fn an_event_that_is_too_long_fails_its_request_at_once() {
 async fn dropping_a_request_closes_its_stream() {
     let connection = Connection::to(|_| endless_events(": waiting\n\n")).await;
     connection.transport.negotiated(Version::V2026_07_28);
-    let waited = async {
-        while connection.server.requests().is_empty() {
-            sleep(Duration::from_millis(5)).await;
-        }
-        sleep(Duration::from_millis(300)).await;
-    };
-    tokio::select! {
-        answer = connection.answer("tools/call") => panic!("{answer}"),
-        () = waited => {}
-    }
+    let waiting = timeout(Duration::from_millis(300), connection.answer("tools/call")).await;
+    assert!(waiting.is_err(), "{waiting:?}");
     connection.server.until_hung_up(1).await;
 }
 
@@ -152,7 +127,7 @@ async fn a_response_may_come_on_the_stream_of_a_legacy_server() {
     sent.expect("the stream is open");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_ends_at_once_is_opened_less_and_less_often() {
     let connection = Connection::to(after_handshake(|request| match request.split(' ').next() {
         Some("GET") => events("", "id: 1\nretry: 0\ndata:\n\n"),
@@ -160,12 +135,11 @@ async fn a_stream_that_ends_at_once_is_opened_less_and_less_often() {
     }))
     .await;
     connection.initialize().await;
-    tokio::select! {
-        ended = connection.transport.receive() => panic!("{ended}"),
-        () = pass(300, Duration::from_secs(1)) => {}
-    }
-    let times = opened(&connection);
-    assert!((4..=16).contains(&times), "{times} times in five minutes");
+    let ended = timeout(Duration::from_mins(5), connection.transport.receive()).await;
+    assert!(ended.is_err(), "{ended:?}");
+    let opened =
+        connection.server.requests().iter().filter(|request| request.starts_with("GET")).count();
+    assert!((4..=16).contains(&opened), "{opened} times in five minutes");
 }
 
 #[tokio::test]
@@ -179,23 +153,19 @@ async fn a_server_whose_stream_cannot_be_opened_is_checked() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_without_a_stream_is_asked_for_it_once() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request", "401 Unauthorized"]
     {
         let connection = Connection::to(after_handshake(move |_| says(status, "", ""))).await;
         connection.initialize().await;
-        let an_hour = async {
-            while opened(&connection) == 0 {
-                sleep(Duration::from_millis(5)).await;
-            }
-            sleep(Duration::from_millis(100)).await;
-            pass(60, Duration::from_mins(1)).await;
-        };
-        tokio::select! {
-            ended = connection.transport.receive() => panic!("{ended}"),
-            () = an_hour => {}
-        }
-        assert_eq!(opened(&connection), 1, "{status}");
+        let ended = timeout(Duration::from_hours(1), connection.transport.receive()).await;
+        assert!(ended.is_err(), "{ended:?}");
+        let requests = connection.server.requests();
+        assert_eq!(
+            requests.iter().filter(|request| request.starts_with("GET")).count(),
+            1,
+            "{status}"
+        );
     }
 }
