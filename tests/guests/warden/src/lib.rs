@@ -152,10 +152,15 @@ fn facts(call: &Call) -> String {
     )
 }
 
+/// Each root waits for the one before and takes ten cycles and more for two or three units of fuel, so that no machine is fast
+/// enough to use up the most fuel that a guard may have within a second.
 fn spin() -> ! {
-    let mut turns = 0_u64;
+    let mut value = std::hint::black_box(2.0_f64);
     loop {
-        turns = std::hint::black_box(turns.wrapping_add(1));
+        for _ in 0..16 {
+            value = (value + 2.0).sqrt();
+        }
+        value = std::hint::black_box(value);
     }
 }
 
